@@ -113,7 +113,7 @@ class AdviceTotalsDocument(TypedDict):
 
 
 class AdviceDocument(HeaderDocument, VolumeSelectionDocument):
-    """What volumes should be for good.
+    """The recommended permanent type of each volume.
 
     burstctl advise --json.
     """

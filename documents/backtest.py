@@ -114,7 +114,7 @@ class ReplayedVolumeDocument(TypedDict):
     returns: Count
     away_at_end: bool
     modifications: list[SimulatedModificationDocument]
-    """Each modification that would have been asked for; one may be completed after the end."""
+    """Each modification that would have been requested; one may be completed after the end."""
     refused: Refused
     stalled_minutes: StalledMinutesDocument
     depletions: list[DepletionDocument]

@@ -29,7 +29,7 @@ class DatapointDocument(TypedDict):
 
 
 class ExperimentDocument(HeaderDocument):
-    """What became of a burst balance after gp2, another type, and gp2 again.
+    """The outcome for a burst balance after gp2, another type, and gp2 again.
 
     burstctl experiment credit-reset --json.
     """

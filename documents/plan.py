@@ -13,7 +13,7 @@ from documents.shared import (
 
 
 class PlansDocument(HeaderDocument):
-    """A modification that an operator asked for: the plan, and what became of it.
+    """A modification that an operator requested: the plan and its outcome.
 
     burstctl flip --json and flip-back --json; with --dry-run no plan has an outcome.
     """
@@ -32,7 +32,7 @@ class PlansDocument(HeaderDocument):
 
 
 class WindowsDocument(HeaderDocument):
-    """Every window as it stands.
+    """Every window with its current state.
 
     burstctl window list --json.
     """

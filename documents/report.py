@@ -64,9 +64,9 @@ RegionDocument = ReportDocument | AdviceDocument | HoldsDocument | ReleaseDocume
 
 
 class ReportsDocument(TypedDict):
-    """What several regions told.
+    """The results of several regions.
 
-    burstctl assess, advise, hold and release --json if several regions are asked for.
+    burstctl assess, advise, hold and release --json if several regions are requested.
     """
 
     schema: Literal["burstwatch.reports/v1"]

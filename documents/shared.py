@@ -139,7 +139,7 @@ class QuotaDocument(TypedDict):
 class NamesDocument(TypedDict):
     name: Annotated[str | None, Field(description="Its Name tag.")]
     called: Annotated[
-        str | None, Field(description="What people call it: its Name tag, or its claim in Kubernetes.")
+        str | None, Field(description="Its display name: its Name tag, or its claim in Kubernetes.")
     ]
     claim: str | None
     namespace: str | None
@@ -276,7 +276,7 @@ class ManualOverrideDocument(TypedDict):
 
 
 class WindowDocument(TypedDict):
-    """A named critical period, as it stands now."""
+    """A named critical period with its current state."""
 
     name: str
     is_defined: bool

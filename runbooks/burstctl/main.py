@@ -18,8 +18,8 @@ from burstwatch.wiring.settings import SettingsError
 
 CONTEXT_SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 EXAMPLES: Final = (
-    ("burstctl assess", "which volumes run dry, and when"),
-    ("burstctl explain vol-0123456789abcdef0", "why it says so"),
+    ("burstctl assess", "which volumes run out of credits, and when"),
+    ("burstctl explain vol-0123456789abcdef0", "the numbers behind its level"),
     ("burstctl watch --act", "the watchdog, from any shell with AWS credentials"),
     ("burstctl flip vol-0123456789abcdef0", "off burst credits by hand; shows the plan and asks"),
     ('burstctl hold --all --for 6h --reason "INC-42"', "the kill switch: nothing is modified"),
@@ -35,28 +35,30 @@ class _CommandEntry(NamedTuple):
 
 
 COMMANDS: Final = {
-    "assess": _CommandEntry("which volumes run dry, and when; changes nothing", "burstctl.assess.command"),
-    "explain": _CommandEntry("why it says so: every number behind a decision", "burstctl.explain.command"),
+    "assess": _CommandEntry(
+        "which volumes run out of credits, and when; read-only", "burstctl.assess.command"
+    ),
+    "explain": _CommandEntry("every number behind a decision", "burstctl.explain.command"),
     "watch": _CommandEntry(
         "the watchdog: look, decide, alert; with --act, flip and return", "burstctl.watch.command"
     ),
-    "advise": _CommandEntry("what each volume should be for good, and its price", "burstctl.advise.command"),
+    "advise": _CommandEntry("recommended permanent type and its cost", "burstctl.advise.command"),
     "backtest": _CommandEntry("what it would have done: before auto is on", "burstctl.backtest.command"),
     "report": _CommandEntry("the fleet on one page of HTML: look, send, print", "burstctl.report.command"),
     "flip": _CommandEntry("move volumes off burst credits: plan, ask, modify", "burstctl.flip.command"),
-    "flip-back": _CommandEntry("return flipped volumes to what they were", "burstctl.flip.command"),
+    "flip-back": _CommandEntry("return flipped volumes to their former type", "burstctl.flip.command"),
     "plot": _CommandEntry(
         "the last hours of a volume as a picture, and its forecast", "burstctl.plot.command"
     ),
     "history": _CommandEntry(
-        "the story of a volume: what, who, why, what it cost", "burstctl.history.command"
+        "audit trail of a volume: what, who, why, what it cost", "burstctl.history.command"
     ),
     "hold": _CommandEntry("modify nothing for a while: one volume, or everything", "burstctl.holds.hold"),
     "release": _CommandEntry("end a hold, or trust a volume again", "burstctl.holds.release"),
     "window": _CommandEntry("the critical periods: list, start and stop them", "burstctl.windows.command"),
-    "doctor": _CommandEntry("what is wrong with the set-up, and what mends it", "burstctl.doctor.command"),
+    "doctor": _CommandEntry("check the setup and suggest fixes", "burstctl.doctor.command"),
     "experiment": _CommandEntry(
-        "measure what nobody documents: the balance after a return", "burstctl.experiment.command"
+        "measure the undocumented balance after a return", "burstctl.experiment.command"
     ),
     "aws-check": _CommandEntry(
         "measure AWS in your account, for less than a dollar", "burstctl.aws_check.command"
@@ -93,7 +95,7 @@ class _LazyGroup(click.Group):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
         with formatter.section("Exit codes"):
             formatter.write_text(
-                "0 fine · 1 failed, wholly or partly · 2 misused · 3 something needs attention"
+                "0 ok · 1 failed, wholly or partly · 2 usage error · 3 something needs attention"
                 " · 4 refused by a guard · 130 interrupted"
             )
 
@@ -126,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error.show(file=sys.stderr)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        print_error("interrupted; what was not finished was not recorded, and can be run again")
+        print_error("interrupted; unfinished work was not recorded, so you can run the command again")
         return ExitCode.INTERRUPTED
     except PolicyError as error:
         print_error("\n  ".join(["the policy is rejected:", *map(str, error.faults)]))

@@ -17,28 +17,28 @@ from burstctl.main import COMMANDS, CONTEXT_SETTINGS, EXAMPLES, burstctl
 from burstwatch.wiring.settings import CLOCK, LEDGER, SLACK_WEBHOOK, TOPIC_ARN
 
 _EXIT_CODES: Final = {
-    ExitCode.OK: "fine, or done",
-    ExitCode.FAILED: "failed, wholly or partly: a call to AWS that failed, a volume unread",
-    ExitCode.USAGE: "misused: arguments, policy, configuration",
+    ExitCode.OK: "ok",
+    ExitCode.FAILED: "failed, wholly or partly: a call to AWS failed, or a volume could not be read",
+    ExitCode.USAGE: "usage error: arguments, policy, configuration",
     ExitCode.ATTENTION: (
         "attention: a volume at warning or worse was not flipped in this run, or lacks its data"
     ),
-    ExitCode.REFUSED: "refused: a guard stopped something that was wanted",
-    ExitCode.INTERRUPTED: "interrupted, or answered with no",
+    ExitCode.REFUSED: "refused: a guard stopped a requested action",
+    ExitCode.INTERRUPTED: "interrupted or declined",
 }
 _ENVIRONMENT: Final = {
-    LEDGER: "The ledger, in place of --ledger.",
-    POLICY_ENV: "The policy, in place of --policy.",
-    TOPIC_ARN: "The SNS topic for alerts, in place of --topic-arn.",
+    LEDGER: "The ledger, instead of --ledger.",
+    POLICY_ENV: "The policy, instead of --policy.",
+    TOPIC_ARN: "The SNS topic for alerts, instead of --topic-arn.",
     SLACK_WEBHOOK: "The address of the Slack webhook for alerts; a secret.",
-    CLOCK: "wall, or endpoint for a lab with a time of its own.",
-    DEBUG_ENV: "With any value, what nobody foresaw is told with its traceback.",
-    "NO_COLOR": "With any value no colours, and no progress bar; without a terminal there are none anyway.",
-    "AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL, ...": "As every AWS tool takes them.",
+    CLOCK: "wall, or endpoint for a lab with its own clock.",
+    DEBUG_ENV: "With any value, unexpected errors include a traceback.",
+    "NO_COLOR": "With any value, no colours and no progress bar; both need a terminal anyway.",
+    "AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL, ...": "As for every AWS tool.",
 }
 _FILES: Final = {
-    "./policy.yaml": "The policy, where there is no other.",
-    "~/.local/state/burstwatch/ledger-REGION.sqlite": "The ledger, where there is no other.",
+    "./policy.yaml": "The policy, if no other is given.",
+    "~/.local/state/burstwatch/ledger-REGION.sqlite": "The ledger, if no other is given.",
     "~/.aws/config, ~/.aws/credentials": "Profiles, regions and credentials.",
 }
 
@@ -53,10 +53,10 @@ def make_manpage() -> str:
         *(".SH COMMANDS", *_command_sections()),
         *(
             ".SH COMMON OPTIONS",
-            "They may stand before the command as well.",
+            "They may also precede the command.",
             *_option_list(_root_context(), ()),
         ),
-        *(".SH EXIT STATUS", "Of 2, 1, 4, 3 and 0 the first that applies."),
+        *(".SH EXIT STATUS", "The first that applies of 2, 1, 4, 3 and 0."),
         *_definition_list((str(int(code)), meaning) for code, meaning in _EXIT_CODES.items()),
         *(".SH ENVIRONMENT", *_definition_list(_ENVIRONMENT.items())),
         *(".SH FILES", *_definition_list(_FILES.items())),

@@ -159,8 +159,8 @@ def open_first(browser):
 
 
 def test_urgent_volumes_come_first_and_the_heading_summarises_them(small_page):
-    assert text_of(small_page, "h1") == "1 volume is dry, 2 more run dry soon, 1 tells nothing"
-    assert text_of(small_page, ".next").startswith("Next: ci-7, dry in ")
+    assert text_of(small_page, "h1") == "1 volume is empty, 2 more will be empty soon, 1 has no data"
+    assert text_of(small_page, ".next").startswith("Next: ci-7, empty in ")
     cards = [element.text for element in small_page.find_elements(By.CSS_SELECTOR, ".card h3")]
     assert cards == ["etcd-1", "ci-7", "build-3", "mute"]
     assert volume_names(small_page) == ["etcd-1", "ci-7", "build-3", "mute", "web-5", "web-6"]
@@ -195,7 +195,7 @@ def test_resources_injected_into_the_page_are_blocked(small_page):
         ("volume", "build-3", "ascending"),
         ("balance", "etcd-1", "ascending"),
         ("least", "etcd-1", "ascending"),
-        ("dry", "etcd-1", "ascending"),
+        ("empty", "etcd-1", "ascending"),
         ("drain", "ci-7", "descending"),
         ("gib", "web-6", "descending"),
         ("instance", "etcd-1", "ascending"),
@@ -209,8 +209,8 @@ def test_each_column_sorts_both_ways_with_unknown_values_last(small_page, column
     click(small_page, f"th[data-sort={column}] button")
     assert head.get_attribute("aria-sort") != order
     assert small_page.find_elements(By.CSS_SELECTOR, "th[data-sort]:not([aria-sort=none])") == [head]
-    if column in ("balance", "dry", "drain"):
-        assert volume_names(small_page)[-1] == "mute" or column == "dry"
+    if column in ("balance", "empty", "drain"):
+        assert volume_names(small_page)[-1] == "mute" or column == "empty"
 
 
 def test_the_filter_accepts_words_tags_levels_and_exclusions(small_page):
@@ -325,7 +325,7 @@ def test_a_chart_never_bridges_a_gap_and_shows_the_forecast(browser, folder):
     assert len(browser.find_elements(By.CSS_SELECTOR, f"{large} .fan .bound")) == 1
     text = browser.find_element(By.CSS_SELECTOR, large).get_attribute("aria-label")
     assert text.startswith("Burst balance, 19 Nov 12:00 to 20 Nov 12:00 UTC: from 100 to 20.5 per cent")
-    assert "dry: in " in text
+    assert "empty: in " in text
 
 
 def test_a_chart_shows_values_on_hover_and_with_the_arrow_keys(browser, folder):
@@ -435,7 +435,7 @@ def test_an_unread_volume_is_not_a_gap_and_is_listed_first(browser, folder):
     assert "not read" in row
     banner = browser.find_element(By.CSS_SELECTOR, "[role=alert]")
     assert banner.is_displayed()
-    assert "This page is not whole. Not read: the picture of" in banner.text
+    assert "This page is incomplete. Not read: the picture of" in banner.text
 
 
 def test_of_crowded_events_the_newest_keep_their_letters(browser, folder):
@@ -464,7 +464,7 @@ def test_without_javascript_the_page_still_shows_the_essentials(browser, folder)
     text = text_of(browser, "body")
     assert "need JavaScript" in text
     for part in (
-        "1 volume is dry",
+        "1 volume is empty",
         "ci-7",
         "(12:0",
         "burstctl flip",
@@ -571,7 +571,7 @@ def large_page(folder):
 
 SORTS = [
     f"document.querySelector('th[data-sort={column}] button').click();"
-    for column in ("volume", "balance", "dry", "mark", "level")
+    for column in ("volume", "balance", "empty", "mark", "level")
 ]
 FILTERS = (
     "const filter = document.getElementById('filter');"

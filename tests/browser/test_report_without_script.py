@@ -26,15 +26,15 @@ def test_the_page_claims_nothing_about_unread_volumes():
         a_fleet_report([a_calm_volume(1)]),
         a_fleet_report([a_calm_volume(1)], failures=("ec2:DescribeVolumes: <denied>",)),
     )
-    assert " Nothing runs dry " in visible_text(whole)
+    assert " Nothing will be empty " in visible_text(whole)
     assert "not whole" not in visible_text(whole)
     page_text = visible_text(partial)
-    assert " Nothing that could be read runs dry " in page_text
-    assert "This page is not whole. Not read: ec2:DescribeVolumes: <denied>." in page_text
+    assert " Nothing that could be read will be empty " in page_text
+    assert "This page is incomplete. Not read: ec2:DescribeVolumes: <denied>." in page_text
     page = a_fleet_report(
         [a_calm_volume(1), a_volume_without_data(2)], unread={"vol-1": "denied", "vol-2": "denied"}
     )
-    assert "Nothing that could be read is seen to run dry, but 1 tells nothing" in visible_text(page)
+    assert "Nothing that could be read is expected to be empty, but 1 has no data" in visible_text(page)
     assert "Not read: the picture of vol-1: denied, and 1 more at the end." in visible_text(page)
 
 

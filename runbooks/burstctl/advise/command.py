@@ -26,11 +26,11 @@ MAX_PARAGRAPHS: Final = 5
 @click.command(
     cls=Command,
     examples=(
-        ("burstctl advise", "the whole fleet: what to make of each volume, and what that saves"),
+        ("burstctl advise", "the whole fleet: a type for each volume, and the saving"),
         ("burstctl advise vol-0123456789abcdef0", "one volume, with every reason and risk"),
         ("burstctl advise vol-0123456789abcdef0 --iac terraform", "the lines of its definition to change"),
         ("burstctl advise --days 60 --csv > advice.csv", "two months, for a spreadsheet"),
-        ("burstctl advise --region all --csv > advice.csv", "every region that is enabled"),
+        ("burstctl advise --region all --csv > advice.csv", "every enabled region"),
     ),
     page="runbooks/MovingToGp3.md",
     takes_regions=True,
@@ -41,23 +41,23 @@ MAX_PARAGRAPHS: Final = 5
     type=click.IntRange(1, MAX_DAYS),
     default=14,
     show_default=True,
-    help="So much history: by the minute up to 14, by five minutes above.",
+    help="Days of history: by the minute up to 14, by five minutes above.",
 )
 @click.option(
     "--percentile",
     type=click.FloatRange(50, 100),
     default=99.9,
     show_default=True,
-    help="Serve what was served in so many per cent of it; 100 is the busiest minute.",
+    help="Serve the load of this percentage of the minutes; 100 is the busiest minute.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, safe to open in a spreadsheet.")
 @click.option(
     "--iac",
     type=click.Choice([str(kind) for kind in IacKind]),
-    help="Print what the definitions of the VOLUMEs have to say.",
+    help="Print the changed definitions of the VOLUMEs.",
 )
 @click.option("--all", "everything", is_flag=True, help="Show every volume, however many there are.")
-@click.option("--yes", is_flag=True, help=f"Read it though that costs more than ${MAX_USD:g}.")
+@click.option("--yes", is_flag=True, help=f"Read the history even if that costs more than ${MAX_USD:g}.")
 @common_options
 def advise(
     volumes: Sequence[str],
@@ -70,17 +70,17 @@ def advise(
     everything: bool,
     yes: bool,
 ) -> ExitCode:
-    """Show what each volume should be for good, from its own history.
+    """Recommend a permanent type for each volume, from its own history, with its cost.
 
     Looks at the VOLUMEs given, or at every gp2 volume of the region and those that are flipped; changes
-    nothing. It buys what was served, with headroom, at the prices of the region.
+    nothing. It sizes for the served load, with headroom, at the prices of the region.
 
-    Exits 1 if anything could not be read, 2 if reading costs too much and nobody agreed.
+    Exits 1 if anything could not be read, 2 if reading costs too much and --yes is missing.
     """
     if sum((as_csv, options.json, iac is not None)) > 1:
-        raise click.UsageError("--csv, --json and --iac exclude each other: give one.")
+        raise click.UsageError("--csv, --json and --iac are mutually exclusive: give one of them.")
     if iac is not None and not volumes:
-        raise click.UsageError("--iac is about volumes that you name: add their ids.")
+        raise click.UsageError("--iac needs the volumes: add their IDs.")
     request = AdviceRequest(
         volume_ids=list(dict.fromkeys(volumes)), days=days, percentile=percentile, assumes_yes=yes
     )

@@ -1,6 +1,6 @@
-"""What the definition of a volume has to say, for those who keep their volumes in code.
+"""The changed definition of a volume, for volumes that are defined as code.
 
-Sources: the documentation of Terraform's ``aws_ebs_volume`` and ``aws_instance``, the reference of
+Sources: the documentation of Terraform's ``aws_ebs_volume`` and ``aws_instance``. The reference of
 CloudFormation on ``AWS::EC2::Volume`` (updates without interruption) and on the block devices of an
 ``AWS::EC2::Instance`` (an update replaces the instance, and knows no throughput), and the CDK's ``aws_ec2``.
 """
@@ -35,7 +35,7 @@ def render_definition(advice: Advice, kind: IacKind) -> str:
     """The lines that change, in a frame that shows where they go; a comment where nothing does."""
     comments = [_describe_change(advice)]
     if advice.verdict is not Verdict.MOVE and advice.inputs.flipped_from is None:
-        return _comment_lines([*comments, "It stays what it is: there is nothing to change."])
+        return _comment_lines([*comments, "There is nothing to change."])
     is_root = advice.volume.device in _ROOT_DEVICES
     match kind:
         case IacKind.TERRAFORM:
@@ -68,7 +68,7 @@ def _terraform(advice: Advice, comments: list[str], *, is_root: bool) -> str:
     root_device = _block("root_block_device", _align_assignments(target, "volume_type"))
     instance_block = _block(f'resource "aws_instance" "{name}"', root_device)
     first, second = (instance_block, volume_block) if is_root else (volume_block, instance_block)
-    alternative = "a volume of its own" if is_root else "the root volume of an instance"
+    alternative = "a separate volume" if is_root else "the root volume of an instance"
     return "\n".join([_comment_lines(comments), first, "", f"# or, if it is {alternative}:", second])
 
 
@@ -105,8 +105,8 @@ def _cdk(advice: Advice, comments: list[str], *, is_root: bool) -> str:
         "ec2.Volume(",
         "    self,",
         f'    "{_pascal_case(advice.volume)}",',
-        "    availability_zone=zone,  # as it is",
-        f"    size=Size.gibibytes({advice.volume.size_gib}),  # as it is",
+        "    availability_zone=zone,  # unchanged",
+        f"    size=Size.gibibytes({advice.volume.size_gib}),  # unchanged",
         *(f"    {argument}," for argument in arguments),
         ")",
     ]
@@ -131,8 +131,8 @@ def _performance_properties(target: Configuration) -> list[tuple[str, int]]:
 
 def _identifier_words(volume: Volume) -> list[str]:
     """The words of an identifier, from the volume's name, or from its ID if the name has none."""
-    words = re.findall(r"[A-Za-z0-9]+", (volume.name or "")[:_MAX_NAME_LENGTH])
-    return words if words and words[0][0].isalpha() else ["volume", *(words or [volume.volume_id[4:]])]
+    parts = re.findall(r"[A-Za-z0-9]+", (volume.name or "")[:_MAX_NAME_LENGTH])
+    return parts if parts and parts[0][0].isalpha() else ["volume", *(parts or [volume.volume_id[4:]])]
 
 
 def _snake_case(volume: Volume) -> str:

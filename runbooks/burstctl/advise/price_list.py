@@ -99,7 +99,7 @@ def read_prices(client: Any, region: str) -> PricesResult:
 
 def _fall_back_to_built_in(region: str, reason: str) -> PricesResult:
     region_note = "" if region == US_EAST_1.region else f"; {region} may cost more"
-    fault = f"{_describe_built_in()} are used, they may have changed{region_note}: {reason}"
+    fault = f"{_describe_built_in()} are used and may be outdated{region_note}: {reason}"
     return PricesResult(table=US_EAST_1, region=region, faults=(fault,))
 
 
@@ -185,7 +185,7 @@ def _read_price(product: Mapping[str, Any], family: str) -> _Price:
     """The on-demand price of a product, for a known unit.
 
     Raises:
-        _UnreadablePrice: there is none, or more than one, or its unit is unknown.
+        _UnreadablePrice: The product has no price, or several, or its unit is unknown.
     """
     terms = _nested(product, "terms", "OnDemand")
     dimensions = [
@@ -223,7 +223,7 @@ def _parse_usd(text: Any) -> float:
     except (TypeError, ValueError):
         value = -1.0
     if not (isfinite(value) and value >= 0):
-        raise _UnreadablePrice(f"{text!r} is no price")
+        raise _UnreadablePrice(f"{text!r} is not a valid price")
     return value
 
 
@@ -232,7 +232,7 @@ def _publication_date(product: Mapping[str, Any]) -> date:
     try:
         return datetime.fromisoformat(text).date()
     except ValueError:
-        raise _UnreadablePrice(f"it was published on {text!r}, which is no date") from None
+        raise _UnreadablePrice(f"it was published on {text!r}, which is not a valid date") from None
 
 
 def _type_price(volume_type: VolumeType, prices: Mapping[tuple[str, str], _Price]) -> TypePrice | None:

@@ -42,9 +42,9 @@ _PREFERENCE: Final = (STAY, "gp3", "flip", "io2", "io1")
 _ROUNDING_FACTOR: Final = 1.02
 """A volume may appear to exceed its ceiling by this factor, because operations fall into the next minute."""
 
-_MIN_WEEK_DAYS: Final = 6.9  # a week, less the minutes that CloudWatch lacks now and then
-_MIN_FORTNIGHT_DAYS: Final = 13.5  # two weeks, likewise; CloudWatch keeps minutes for only 15 days
-_DEEP_DRAIN_PCT: Final = 50.0  # a load that grows by as much again would empty the bucket
+_MIN_WEEK_DAYS: Final = 6.9  # a week, less the minutes that CloudWatch sometimes lacks.
+_MIN_FORTNIGHT_DAYS: Final = 13.5  # Two weeks, likewise; CloudWatch keeps minutes for only 15 days.
+_DEEP_DRAIN_PCT: Final = 50.0  # A load that grows by as much again would empty the bucket.
 _IO1_IOPS_PER_MIB_S: Final = 64
 """16 KiB per IOPS above 500 MiB/s; Source: EBS user guide, Provisioned IOPS SSD."""
 
@@ -139,10 +139,10 @@ class AdviceInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What to make of a volume, why, what it costs, and what could go wrong.
+    """The recommended type of a volume, the reasons, the cost and the risks.
 
-    ``options`` has gp3, io1, io2, ``stay`` and what a flip would make of it (``flip``) side by side; a type
-    that its size or its place rules out is missing, and gp3 where several instances share the volume.
+    ``options`` has gp3, io1, io2, ``stay`` and the target of a flip (``flip``). It lacks a type that the
+    size or the place of the volume rules out, and gp3 if several instances share the volume.
     """
 
     inputs: AdviceInput
@@ -174,7 +174,7 @@ class Advice:
 
     @property
     def usd_more_on_io2(self) -> float | None:
-        """What durability costs a critical volume: dollars a month more on io2; None if it is no option."""
+        """The additional cost of io2 for a critical volume, dollars a month; None if io2 is not an option."""
         io2 = self.options.get(VolumeType.IO2)
         is_not_io2 = self.target.volume_type is not VolumeType.IO2
         if not self.inputs.is_critical or io2 is None or io2.shortfall is not None or not is_not_io2:
@@ -302,7 +302,7 @@ def _required_iops(inputs: AdviceInput) -> tuple[float, int, bool, str]:
     """The minimum, the target, whether the volume was throttled, and the reason."""
     usage, max_iops = inputs.usage, inputs.max_iops
     if usage is None or usage.iops is None:
-        return max_iops, max_iops, False, "what it serves at best; its operations are not known"
+        return max_iops, max_iops, False, "its present maximum; its operations are not known"
     served = _clamp_rounding(usage.iops.at_percentile, max_iops)
     if usage.is_throttled and served < THROTTLED_SHARE * max_iops:
         minimum = max(served, BURST_IOPS)
@@ -412,7 +412,7 @@ def _headroom_shortfall(flip_target: Target, requirement: Requirement) -> str | 
     """A flip's target has no headroom for throttled spans, because a flip does not use days of history."""
     iops, mib_s = flip_target.configuration.iops or 0, flip_target.configuration.throughput_mib_s or 0
     is_tight = requirement.is_throttled and (iops < requirement.iops or mib_s < requirement.mib_s)
-    return "it has no room for what the volume was held back from" if is_tight else None
+    return "it leaves no room for the suppressed demand of the volume" if is_tight else None
 
 
 def _cheapest_fit(volume_type: VolumeType, size_gib: int, requirement: Requirement) -> Configuration | None:
@@ -456,24 +456,24 @@ def _stay_shortfall(inputs: AdviceInput, requirement: Requirement) -> str | None
     ):
         return reason
     if requirement.is_throttled:
-        return "it is held back as it is"
+        return "it is already limited"
     if inputs.current.volume_type is not VolumeType.GP2:
         return _performance_shortfall(inputs.current, inputs.volume.size_gib, requirement)
     return None
 
 
 def burst_evidence(volume: Volume, usage: Usage | None) -> str | None:
-    """The evidence that a gp2 volume depends on burst credits; None if there is none."""
+    """The evidence that a gp2 volume depends on burst credits; None without evidence."""
     if usage is None or not can_burst(volume):
         return None
     min_balance, baseline = usage.lowest_balance, baseline_iops(volume.size_gib)
     if usage.empty_s:
-        return f"it lives on credits: they were spent for {format_duration(usage.empty_s)}"
+        return f"it depends on credits: they were exhausted for {format_duration(usage.empty_s)}"
     if min_balance is not None and min_balance.value < IDLE_BALANCE_PCT:
-        return f"it lives on credits: its balance fell to {_describe_peak(min_balance, '%')}"
+        return f"it depends on credits: its balance fell to {_describe_peak(min_balance, '%')}"
     if usage.iops is not None and usage.iops.busiest.value > baseline:
         return (
-            f"it lives on credits: it served {_describe_peak(usage.iops.busiest, 'IOPS')}, and sustains"
+            f"it depends on credits: it served {_describe_peak(usage.iops.busiest, 'IOPS')}, and sustains"
             f" {baseline:,}"
         )
     return None
@@ -526,7 +526,7 @@ def _explain_alert_difference(
     advised_values = f"{target.iops:,} IOPS and {target.throughput_mib_s:,} MiB/s"
     days = "" if usage is None else f"; {usage.days:.1f} days of history call for {advised_values}"
     return (
-        f"An alert asks for at least {alert_values}: it sees only the last minutes, so it never proposes a"
+        f"An alert requests at least {alert_values}: it sees only the last minutes, so it never proposes a"
         f" gp3 slower than the gp2 at its best{days}."
     )
 
@@ -547,13 +547,13 @@ def _reasons(
     if not is_unchanged and shortfall is not None:
         reasons.append(f"{shortfall[0].upper()}{shortfall[1:]}.")
     elif is_unchanged and shortfall is not None:
-        reasons.append(f"Nothing AWS has at this size does better, although {shortfall}.")
+        reasons.append(f"No type that AWS offers at this size does better, although {shortfall}.")
     elif is_unchanged and confidence_of(inputs.usage) in _INSUFFICIENT:
-        reasons.append("Too little was seen of it, and no other type that is as fast costs less.")
+        reasons.append("It has too little data, and no other type that is as fast costs less.")
     elif is_unchanged and inputs.current.volume_type is VolumeType.GP2:
         reasons.append("It never bursts, and no other type that serves this costs less.")
     elif is_unchanged:
-        reasons.append("It is what it should be.")
+        reasons.append("Its type is right.")
     if (
         alert_configuration := _alert_configuration(inputs, options, options[choice].configuration)
     ) is not None:
@@ -566,7 +566,7 @@ def _reasons(
         if volume_type is not inputs.current.volume_type
     ]
     if inputs.flipped_from is not None:
-        reasons.append(f"It is so by a flip, before which it was {inputs.flipped_from}.")
+        reasons.append(f"A flip made it so; before it was {inputs.flipped_from}.")
     return tuple(reasons)
 
 
@@ -578,12 +578,12 @@ def _risks(inputs: AdviceInput, requirement: Requirement, target: Configuration)
         risks += _above_percentile_risks(usage, target, inputs.volume.size_gib)
     if requirement.is_throttled:
         risks.append(
-            "It wanted more than was seen, and nobody knows how much: look again two weeks after the move."
+            "Its true demand was higher than measured and is unknown: check again two weeks after the move."
         )
     if target.volume_type is VolumeType.IO2 and (target.iops or 0) < BURST_IOPS:
         risks.append(
-            f"Within a minute it may ask for more than {target.iops:,} IOPS; a gp2 with credits served"
-            f" {BURST_IOPS:,}, this one makes such a second wait."
+            f"Within a minute it may request more than {target.iops:,} IOPS; a gp2 with credits served"
+            f" {BURST_IOPS:,}, this one delays the excess."
         )
     if (target.iops or 0) < requirement.iops and target.volume_type is not VolumeType.GP2:
         risks.append(
@@ -596,21 +596,21 @@ def _risks(inputs: AdviceInput, requirement: Requirement, target: Configuration)
         risks.append(f"{inputs.volume.managed_by} manages it: change it there, AWS refuses it here.")
     if inputs.volume.multi_attach_enabled:
         risks.append(
-            "Several instances may share it: only io1 and io2 can be that, and AWS may refuse a change."
+            "Several instances may share it: only io1 and io2 support this, and AWS may refuse a change."
         )
     if usage is not None and usage.is_idle:
-        risks.append("It served nothing in all that time: if nobody needs it, a snapshot costs less.")
+        risks.append("It served nothing in all that time: if it is not needed, a snapshot costs less.")
     return tuple(risks)
 
 
 def _history_risk(usage: Usage | None) -> str:
     if usage is None or usage.iops is None:
-        return "Nothing was seen of it: it is sized to be as fast as it is at best."
+        return "It has no data: it is sized for its present maximum speed."
     unit = describe_period(usage.period_s)
     limitation = {
-        Confidence.LOW: "less than a week: a weekly job may be missing",
-        Confidence.FAIR: "one week may be an odd one",
-        Confidence.GOOD: "what happens once a quarter may be missing",
+        Confidence.LOW: "less than a week: it may not include a weekly job",
+        Confidence.FAIR: "one week may not be typical",
+        Confidence.GOOD: "it may not include a quarterly job",
     }[confidence_of(usage)]
     caveat = "" if unit == "minute" else "; peaks of single minutes are hidden in the means"
     return f"{usage.days:.1f} days were seen, by the {unit}: {limitation}{caveat}."

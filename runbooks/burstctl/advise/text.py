@@ -21,7 +21,7 @@ MAX_ROWS: Final = 20
 """The most volumes of a fleet that are shown, sorted by risk, then by the dollars involved."""
 
 _ALERTS_DIFFER_NOTE: Final = (
-    "An alert may ask for other numbers: it sees only the last minutes, so it never proposes a gp3 slower"
+    "An alert may request other numbers: it sees only the last minutes, so it never proposes a gp3 slower"
     " than the gp2 at its best. These come from the days seen; `burstctl advise VOLUME` shows both."
 )
 _VOLUME_COLUMNS: Final = 21
@@ -113,7 +113,7 @@ def _describe_briefly(configuration: Configuration, size_gib: int) -> str:
 
 def _describe_target(advice: Advice) -> str:
     if advice.verdict is Verdict.UNDECIDED:
-        return "stay for now: little seen"
+        return "stay for now: little data"
     if advice.verdict is Verdict.STAY:
         return "stay"
     target = advice.target
@@ -131,7 +131,7 @@ def _describe_drain(advice: Advice) -> str:
     if usage is None:
         return ""
     if usage.empty_s:
-        return f"dry {format_duration(usage.empty_s)}"
+        return f"empty {format_duration(usage.empty_s)}"
     min_balance = usage.lowest_balance
     return "" if min_balance is None or min_balance.value >= _FULL_PCT else f"least {min_balance.value:.1f} %"
 
@@ -199,16 +199,16 @@ def _closing_notes(report: AdviceReport) -> list[str]:
     if not report.request.is_whole_fleet:
         return []
     if not report.ends_the_watch:
-        return [f"Keep the watch until all are judged: {', '.join(_describe_unjudged(report))}."]
+        return [f"Keep the watch until all have enough data: {', '.join(_describe_unjudged(report))}."]
     target_types = sorted(target_type for target_type in report.fleet.by_target if target_type != STAY)
     if not target_types:
-        return ["Nothing here lives on burst credits: there is nothing to watch, you can uninstall us."]
+        return ["Nothing here depends on burst credits: there is nothing to watch; uninstall burstwatch."]
     answer = (
-        f"The honest answer is {' and '.join(target_types)}, once, and you can uninstall us: after that"
-        " nothing here lives on burst credits. Make gp3 the default where volumes are made, or new gp2"
+        f"Our recommendation is {' and '.join(target_types)}, once, and you can uninstall burstwatch:"
+        " after that nothing here depends on burst credits. Make gp3 the default for new volumes, or new gp2"
         " volumes bring the problem back."
     )
-    return [answer, "How to go about it: runbooks/MovingToGp3.md"]
+    return [answer, "How to do it: runbooks/MovingToGp3.md"]
 
 
 def _describe_unjudged(report: AdviceReport) -> list[str]:
@@ -219,19 +219,19 @@ def _describe_unjudged(report: AdviceReport) -> list[str]:
         "calls to AWS that failed": len(report.selection.failures),
     }
     parts = [f"{count:,} {word}" for word, count in counts.items() if count]
-    return parts or ["some stay on credits, because no other type will do"]
+    return parts or ["some stay on credits, because no other type fits"]
 
 
 def _describe_verdict(advice: Advice) -> str:
     match advice.verdict:
         case Verdict.UNDECIDED:
-            return f"Leave it {advice.target} for now: too little was seen of it."
+            return f"Leave it {advice.target} for now: it has too little data."
         case Verdict.STAY if advice.inputs.flipped_from is not None:
-            return f"Keep it {advice.target} for good."
+            return f"Keep it {advice.target} permanently."
         case Verdict.STAY:
             return f"Leave it {advice.target}."
         case Verdict.MOVE:
-            return f"Make it {advice.target}, for good."
+            return f"Make it {advice.target} permanently."
 
 
 def _describe_durability(advice: Advice) -> list[str]:
@@ -295,14 +295,14 @@ def _option_lines(name: str, advice: Advice) -> list[str]:
 def _suggested_commands(advice: Advice, report: AdviceReport) -> list[str]:
     """What to do, to paste; a volume that its flip made what it should be is kept so by a flip by hand."""
     if advice.volume.managed_by:
-        return [f"Change it where {advice.volume.managed_by} is told what it shall be."]
+        return [f"Change its definition in {advice.volume.managed_by}."]
     if advice.verdict is not Verdict.MOVE and advice.inputs.flipped_from is None:
         return []
     volume_id = advice.volume.volume_id
     flip = ["burstctl", "flip", volume_id, *_flip_options(advice)]
-    lines = ["", "To do it, and what its definition has to say (or cloudformation, or cdk):"]
+    lines = ["", "To do it, and to change its definition (or cloudformation, or cdk):"]
     if advice.verdict is not Verdict.MOVE:
-        lines[1] = "To keep it so (AWS is asked for nothing), and what its definition has to say:"
+        lines[1] = "To keep it (without a request to AWS), and to change its definition:"
     return [
         *lines,
         *_wrap_command(flip, report.context_options),

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option("--all", "everything", is_flag=True, help="Show calm volumes too, however many there are.")
 @common_options
 def assess(volumes: tuple[str, ...], options: Options, *, everything: bool) -> ExitCode:
-    """Show which volumes run dry, and when.
+    """Show which volumes will run out of credits, and when.
 
     Looks at the VOLUMEs given, or at every gp2 volume of the region; changes nothing.
 

@@ -66,9 +66,9 @@ _MAX_CEILING_USD: Final = 10.0  # a mistyped ceiling must not allow more
 )
 @click.option("--only", multiple=True, metavar="FACT", help="Try this fact only; may be given several times.")
 @click.option("--list", "lists", is_flag=True, help="List the facts, and what is not tried; calls nothing.")
-@click.option("--resume", is_flag=True, help="Go on with the interrupted run: facts with an answer keep it.")
+@click.option("--resume", is_flag=True, help="Resume the interrupted run; measured facts keep their answers.")
 @click.option(
-    "--clean-up", "cleans", is_flag=True, help="Remove what runs have left in this Region, and end."
+    "--clean-up", "cleans", is_flag=True, help="Remove what runs have left in this Region, then exit."
 )
 @click.option(
     "--report",
@@ -76,8 +76,8 @@ _MAX_CEILING_USD: Final = 10.0  # a mistyped ceiling must not allow more
     metavar="PREFIX",
     help="Write PREFIX.json and PREFIX.md. Default: aws-check-REGION-RUN here.",
 )
-@click.option("--with-account", is_flag=True, help="Leave the account and principals in the report.")
-@click.option("--subnet", metavar="ID", help="Where the instance goes. Default: the default VPC's.")
+@click.option("--with-account", is_flag=True, help="Keep the account and principals in the report.")
+@click.option("--subnet", metavar="ID", help="The subnet of the instance. Default: one of the default VPC.")
 @click.option(
     "--ceiling",
     "ceiling_usd",
@@ -85,10 +85,10 @@ _MAX_CEILING_USD: Final = 10.0  # a mistyped ceiling must not allow more
     default=DEFAULT_CEILING_USD,
     show_default=True,
     metavar="USD",
-    help="Do not begin if it could cost more.",
+    help="Do not start if it could cost more.",
 )
 @click.option("--dry-run", is_flag=True, help="Show the plan; create nothing.")
-@click.option("--yes", "assumes_yes", is_flag=True, help="Do not ask; needed where there is no terminal.")
+@click.option("--yes", "assumes_yes", is_flag=True, help="Do not ask; required without a terminal.")
 @common_options
 def aws_check(
     options: Options, *, only: tuple[str, ...], lists: bool, resume: bool, cleans: bool, **values: Any
@@ -96,12 +96,12 @@ def aws_check(
     """Measure what AWS does not document, in your own account, for less than a dollar.
 
     It has never run on AWS. It creates an instance, volumes, roles, a key, a topic, queues, a rule and an
-    alarm, each with the tag burstwatch:aws-check, tries the facts at the same time, and removes everything at
-    the end. It never modifies or deletes anything else. It states its price and asks; the report can be
+    alarm, each with the tag burstwatch:aws-check. It measures the facts in parallel and removes everything at
+    the end. It never modifies or deletes anything else. It shows its price and asks first. The report can be
     shared, and burstlab serve --as REPORT.json behaves as measured.
 
-    Exits 0 if each fact has an answer, 3 if one has none, 1 if something could not be removed, 4 if it could
-    cost more than the ceiling, 130 if the answer is no or it was interrupted.
+    Exits 0 if each fact has an answer, 3 if an answer is missing. Exits 1 if something could not be removed,
+    4 if it could cost more than the ceiling, 130 if you decline or interrupt it.
     """
     facts = choose_facts(FACTS, only)
     if lists:
@@ -110,7 +110,7 @@ def aws_check(
         print_output(to_json(document) if options.json else render_list(plan))
         return ExitCode.OK
     if (resume and (only or cleans)) or (cleans and only):
-        raise click.UsageError("--only, --resume and --clean-up exclude each other: give one")
+        raise click.UsageError("--only, --resume and --clean-up are mutually exclusive: give one of them")
     request = _CheckRequest(options=options, facts=facts, **values)
     if cleans:
         return _clean_region(_CheckContext.open(request))
@@ -340,7 +340,7 @@ def _write_report(
         ended_at_s=context.clock(),
         most_usd=run.most_usd,
         is_aws=context.is_aws,
-        left=[(kind, key, reason) for (kind, key), reason in cleanup.remaining.items()],
+        leftovers=[(kind, key, reason) for (kind, key), reason in cleanup.remaining.items()],
     )
     document = to_document(finished, with_account=request.with_account)
     for path, text in zip(paths, (to_json(document), to_markdown(document)), strict=True):
@@ -352,7 +352,7 @@ def _write_report(
         print_output(to_json(document))
     else:
         print_output(lay_out(*summarise(run, facts)))
-    print_info(f"the report, fit to be shared: {paths[0]} and {paths[1]}")
+    print_info(f"the report, safe to share: {paths[0]} and {paths[1]}")
     if cleanup.remaining:
         print_error(_describe_remaining(cleanup))
         return ExitCode.FAILED

@@ -71,7 +71,7 @@ def is_unrelated(error: ClientError) -> bool:
 
 @dataclass(slots=True)
 class SharedHost:
-    """The run's instance, once a fact has requested it; ``failure`` is the reason if there is none."""
+    """The run's instance, once a fact has requested it; ``failure`` is the reason why it is missing."""
 
     minutes: int
     host: Host | None = None
@@ -168,7 +168,7 @@ class FactContext:
         return dict(modifications[0]) if modifications else None
 
     def modification_state(self, volume_id: str) -> str:
-        """The state of its newest modification; ``none`` if there is none."""
+        """The state of its newest modification; ``none`` if it was never modified."""
         record = self.read_modification(volume_id)
         return str(record["ModificationState"]) if record else "none"
 

@@ -48,7 +48,7 @@ def iam_policy(actions: Iterable[str]) -> dict[str, Any]:
 
 
 def privileged_iam_policy(actions: Iterable[str]) -> dict[str, Any] | None:
-    """A policy document for the privileged ones of these actions; None if there are none."""
+    """A policy document for the privileged ones of these actions; None without any."""
     privileged = {action for action in actions if is_privileged(action)}
     return _policy_document(privileged) if privileged else None
 

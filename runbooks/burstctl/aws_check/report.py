@@ -40,7 +40,7 @@ class FinishedRun:
     ended_at_s: float
     most_usd: float
     is_aws: bool
-    left: Sequence[tuple[str, str, str]] = ()
+    leftovers: Sequence[tuple[str, str, str]] = ()
 
 
 def to_document(finished: FinishedRun, *, with_account: bool) -> "AwsCheckDocument":
@@ -58,7 +58,7 @@ def to_document(finished: FinishedRun, *, with_account: bool) -> "AwsCheckDocume
         "most_usd": round(finished.most_usd, 4),
         "facts": [_fact_document(fact, run.results.get(fact.name)) for fact in finished.facts],
         "not_tried": [{"name": item.name, "reason": item.reason} for item in NOT_TRIED],
-        "left": [{"kind": kind, "id": key, "reason": reason} for kind, key, reason in finished.left],
+        "left": [{"kind": kind, "id": key, "reason": reason} for kind, key, reason in finished.leftovers],
     }
     if with_account:
         return document

@@ -215,7 +215,7 @@ def _find_keys(client: Client) -> Iterator[str]:
         page = kms.list_keys(**marker)
         for key in page["Keys"]:
             try:
-                is_ours = bool(_run_of_key(kms, key["KeyId"]))
+                is_owned = bool(_run_of_key(kms, key["KeyId"]))
                 can_read = True
             except ClientError as error:
                 code = error.response["Error"]["Code"]
@@ -223,7 +223,7 @@ def _find_keys(client: Client) -> Iterator[str]:
                     raise
                 denied = error if code == _ACCESS_DENIED else denied
                 continue
-            if is_ours:
+            if is_owned:
                 yield key["KeyId"]
         if not page.get("Truncated"):
             break

@@ -1,4 +1,4 @@
-"""The result of measuring a fact: an answer, or the reason why there is none."""
+"""The result of measuring a fact: an answer, or the reason why it is missing."""
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field

@@ -8,15 +8,15 @@ from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.text import format_duration
 
 _DEMAND_NOTE: Final = (
-    "What a volume wanted while it was held to its baseline nobody recorded: on its target it is taken to"
-    " serve what was recorded, and only minutes that were stalled count as avoided."
+    "The demand of a volume that was throttled to its baseline is unknown. On its target it is assumed to"
+    " serve what was recorded, and only stalled minutes count as avoided."
 )
 _BALANCE_NOTE: Final = (
-    "Nobody documents the balance after a return: it is taken to be what it was when the volume left, and to"
-    " follow from the operations recorded."
+    "The balance after a return is not documented. It is assumed to be what it was when the volume left, and"
+    " to follow from the recorded operations."
 )
 _SILENCE_NOTE: Final = (
-    "A long time without any datapoint is taken for an instance that was stopped. Holds, and windows started"
+    "A long time without any datapoint is assumed to be a stopped instance. Holds, and windows started"
     " by hand, are left out."
 )
 _PRICES_NOTE: Final = "Dollars are those of the watchdog's own plans, at list prices of us-east-1."

@@ -42,9 +42,9 @@ _DEFAULT_REGION: Final = "us-east-1"
     cls=Command,
     examples=(
         ("burstctl backtest", "two weeks of the whole fleet, as if all had opted in"),
-        ("burstctl backtest vol-0123456789abcdef0", "one volume, with its story line by line"),
+        ("burstctl backtest vol-0123456789abcdef0", "one volume, with its history line by line"),
         ("burstctl backtest --days 60 --target io1 --policy strict.yaml", "another policy, another target"),
-        ("burstctl backtest --csv ci-7.csv --size 100", "history from elsewhere; AWS is not asked"),
+        ("burstctl backtest --csv ci-7.csv --size 100", "history from a file, without calls to AWS"),
     ),
     page="runbooks/BeforeAuto.md",
 )
@@ -54,7 +54,7 @@ _DEFAULT_REGION: Final = "us-east-1"
     type=click.IntRange(1, MAX_DAYS),
     metavar="N",
     help=(
-        f"So much history, {_DEFAULT_DAYS} by default: by the minute up to 14, by five minutes above. Of a"
+        f"Days of history, {_DEFAULT_DAYS} by default: by the minute up to 14, by five minutes above. Of a"
         " FILE, its last days; all by default."
     ),
 )
@@ -70,12 +70,12 @@ _DEFAULT_REGION: Final = "us-east-1"
     ),
 )
 @click.option(
-    "--size", type=click.IntRange(1, MAX_GIB), metavar="GIB", help="How large the volume in each FILE is."
+    "--size", type=click.IntRange(1, MAX_GIB), metavar="GIB", help="The size of the volume in each FILE."
 )
 @click.option(
     "--target",
     type=click.Choice([str(VolumeType.GP3), str(VolumeType.IO1), str(VolumeType.IO2)]),
-    help="Flip to this type, in place of the policy's; a volume's own tag still counts.",
+    help="Flip to this type, instead of the policy's; a volume's own tag still counts.",
 )
 @click.option(
     "--as-tagged", is_flag=True, help="Each volume in the mode of its tags, in place of all in mode auto."
@@ -86,8 +86,8 @@ _DEFAULT_REGION: Final = "us-east-1"
     metavar="SPAN",
     help="CloudWatch shows a minute this long after its start. Default: the policy's metric_lag.",
 )
-@click.option("--all", "everything", is_flag=True, help="Show every volume, also those with nothing to tell.")
-@click.option("--yes", is_flag=True, help=f"Read it though that costs more than ${MAX_USD:g}.")
+@click.option("--all", "everything", is_flag=True, help="Show every volume, even if nothing happened.")
+@click.option("--yes", is_flag=True, help=f"Read the history even if that costs more than ${MAX_USD:g}.")
 @common_options
 def backtest(
     volumes: Sequence[str],
@@ -102,12 +102,12 @@ def backtest(
     everything: bool,
     yes: bool,
 ) -> ExitCode:
-    """Tell what the watchdog would have done, had this policy run: alerts, flips, stalls avoided, dollars.
+    """Show what the watchdog would have done under this policy: alerts, flips, avoided stalls, cost.
 
     Replays the history of the VOLUMEs, or of every gp2 volume of the region, through the watchdog itself, as
-    if each had opted in. Only reads: nothing is alerted, modified or written down.
+    if each had opted in. It only reads: it sends, modifies and records nothing.
 
-    Exits 1 if anything could not be read, 2 if reading costs too much and nobody agreed.
+    Exits 1 if anything could not be read, 2 if reading costs too much and --yes is missing.
     """
     make_request = partial(_backtest_request, lag=lag, as_tagged=as_tagged, target=target)
     if files:

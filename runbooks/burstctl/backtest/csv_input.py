@@ -1,9 +1,9 @@
-"""Recordings from CSV, for those who keep their history elsewhere: one volume a file.
+"""Recordings from CSV, for history that is kept elsewhere: one volume in each file.
 
-Columns, in any order, others are left out of account: ``time`` (when the period began: ISO 8601, UTC where no
-zone is given, or seconds since 1970), ``burst_balance_pct`` (the least of the period), ``read_ops`` and
-``write_ops`` (how many in the period); ``size_gib``, if no option gives it. A period is one minute or
-five. An empty cell, or a row left out, is a gap.
+The columns may have any order, and other columns are ignored. ``time`` is the start of the period: ISO 8601,
+in UTC without a zone, or seconds since 1970. ``burst_balance_pct`` is the minimum of the period, ``read_ops``
+and ``write_ops`` are its counts. ``size_gib`` is needed if no option gives it. A period is one or five
+minutes. An empty cell, or a row left out, is a gap.
 """
 
 import csv
@@ -38,7 +38,7 @@ _MAX_PCT: Final = 100.5
 """What is so little above 100 is rounding."""
 
 _MAX_OPS: Final = 1e9  # more than the fastest volume serves in an hour: such a number is in another unit
-_MAX_EPOCH_DIGITS: Final = 11  # longer integers are no seconds; they are not even parsed
+_MAX_EPOCH_DIGITS: Final = 11  # longer integers cannot be seconds; they are not even parsed
 _EARLIEST_S: Final = 1_388_534_400
 _LATEST_S: Final = 4_102_444_800
 """2014, when gp2 was new, and 2100: what is later are milliseconds."""
@@ -77,7 +77,9 @@ def _read_recording(path: Path, volume_id: str, size_gib: int | None) -> Recordi
             f"{path} does not say how large the volume is: add a column {SIZE_COLUMN}, or --size GIB"
         )
     if baseline_iops(size) >= BURST_IOPS:
-        raise CsvError(f"{path}: a gp2 of {size:,} GiB cannot run dry, so there is nothing to replay")
+        raise CsvError(
+            f"{path}: a gp2 of {size:,} GiB cannot run out of credits, so there is nothing to replay"
+        )
     period_s = _detect_period_s(path, parsed.starts_s)
     first_s, end_s = parsed.starts_s[0] // period_s * period_s, parsed.starts_s[-1] + period_s
     series = {name: Series.from_pairs(pairs) for name, pairs in parsed.values.items()}
@@ -108,10 +110,10 @@ def _parse_file(path: Path) -> _ParsedRows:
                 if row:
                     _add_row(_Row(path, rows.line_num, row, positions), parsed)
         except csv.Error as error:
-            raise CsvError(f"{path}, line {rows.line_num}: it is no CSV ({error})") from error
+            raise CsvError(f"{path}, line {rows.line_num}: it is not valid CSV ({error})") from error
         except UnicodeDecodeError as error:
             raise CsvError(
-                f"{path}, after line {rows.line_num}: it is no text in UTF-8; save it as CSV in UTF-8"
+                f"{path}, after line {rows.line_num}: it is not UTF-8 text; save it as CSV in UTF-8"
             ) from error
     if not parsed.starts_s:
         raise CsvError(f"{path} has no rows: there must be one for each minute, or each five")

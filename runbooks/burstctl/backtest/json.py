@@ -97,7 +97,7 @@ def _stalls_document(stalls: Stalls) -> "StalledMinutesDocument":
     return {
         "seen": stalls.recorded,
         "avoided": stalls.avoided,
-        "left": stalls.left,
+        "left": stalls.remaining,
         "eased": stalls.eased,
         "added": stalls.added,
     }

@@ -139,7 +139,7 @@ def _unsuited_reason(volume: Volume) -> str | None:
     if not volume.is_gp2:
         return f"it is {volume.volume_type}, which has no burst credits"
     if baseline_iops(volume.size_gib) >= BURST_IOPS:
-        return f"a gp2 of {volume.size_gib:,} GiB cannot run dry"
+        return f"a gp2 of {volume.size_gib:,} GiB cannot run out of credits"
     return None
 
 

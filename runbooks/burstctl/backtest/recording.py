@@ -35,7 +35,7 @@ class MinuteSeries:
         return self.first_s + len(self.values) * PERIOD_S
 
     def at(self, start_s: int) -> float | None:
-        """The value of the minute that starts then; None if there is none."""
+        """The value of the minute that starts then; None without a datapoint."""
         index = (start_s - self.first_s) // PERIOD_S
         if not 0 <= index < len(self.values):
             return None

@@ -119,7 +119,7 @@ def replay(
     Ticks at which nothing is due are skipped, unless ``skips_idle_ticks`` is off: they change nothing.
 
     Raises:
-        ReplayError: a volume could not be judged, by a mistake of ours.
+        ReplayError: A volume could not be judged because of an internal error.
     """
     policy = config.policy
     fleet = RecordedFleet.of(

@@ -65,7 +65,7 @@ class Stalls:
     added: int = 0
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """All that would have been there nevertheless; an eased one counts in full."""
         return self.recorded - self.avoided + self.added
 

@@ -20,7 +20,7 @@ MAX_ROWS: Final = 20
 """The most volumes of a fleet that are shown, those with most stalled minutes first, then most actions."""
 
 _VOLUME_COLUMNS: Final = 21
-_UNDELIVERED_PREFIX: Final = "delivered to nobody"
+_UNDELIVERED_PREFIX: Final = "not delivered"
 _TITLES: Final = ("VOLUME", "ALERTS", "FLIPS", "STALLED", "AVOIDED", "LEFT", "$ FLIPS")
 
 
@@ -50,7 +50,7 @@ def render_volume(backtest: Backtest) -> str:
 
 
 def _without_deliveries(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
-    """The history without the deliveries of alerts: a backtest notifies nobody."""
+    """The history without the deliveries of alerts: a backtest sends no notifications."""
     return [
         replace(
             entry, details=[detail for detail in entry.details if not detail.startswith(_UNDELIVERED_PREFIX)]
@@ -148,7 +148,7 @@ def _table_line(tally: Tally) -> list[StyledText]:
         flips,
         f"{stalls.recorded:,}",
         f"{stalls.avoided:,}",
-        f"{stalls.left:,}",
+        f"{stalls.remaining:,}",
         f"{tally.usd_over_gp2:+,.2f}" if tally.flips else "",
     )
     return [StyledText(text) for text in texts]
@@ -164,7 +164,7 @@ def _describe_details(tally: Tally, backtest: Backtest) -> str:
         *_describe_end(tally),
         *_describe_coverage(tally, backtest, only_if_short=True),
     ]
-    return f"{f'{name}, ' if name else ''}{size}: {'; '.join(parts) or 'nothing to tell'}"
+    return f"{f'{name}, ' if name else ''}{size}: {'; '.join(parts) or 'no events'}"
 
 
 def _describe_counts(counts: Mapping[str, int]) -> list[str]:
@@ -175,15 +175,15 @@ def _describe_depletions(tally: Tally) -> list[str]:
     if not tally.depletions:
         return []
     count, prevented = len(tally.depletions), sum(depletion.is_prevented for depletion in tally.depletions)
-    times = "ran dry once" if count == 1 else f"ran dry {count:,} times"
-    words = [f"{times} as recorded, {_describe_share(prevented, count, 'prevented')}"]
+    times = "empty once" if count == 1 else f"empty {count:,} times"
+    parts = [f"{times} as recorded, {_describe_share(prevented, count, 'prevented')}"]
     leads = [depletion.lead_s for depletion in tally.depletions if depletion.lead_s is not None]
     if leads:
         qualifier = "" if len(leads) == 1 else " at the least"
-        words.append(f"alerted {format_duration(min(leads))} before{qualifier}")
+        parts.append(f"alerted {format_duration(min(leads))} before{qualifier}")
     if surprises := sum(depletion.is_surprise for depletion in tally.depletions):
-        words.append(_describe_share(surprises, count, "without an alert before"))
-    return words
+        parts.append(_describe_share(surprises, count, "without an alert before"))
+    return parts
 
 
 def _describe_share(matching: int, count: int, word: str) -> str:
@@ -202,16 +202,16 @@ def _describe_coverage(tally: Tally, backtest: Backtest, *, only_if_short: bool)
     if only_if_short and tally.known_s >= MIN_RECORDED_S:
         return []
     replayed_s = backtest.config.end_s - backtest.config.start_s
-    words = f"{format_duration(tally.known_s)} of {format_duration(replayed_s)} recorded"
+    parts = f"{format_duration(tally.known_s)} of {format_duration(replayed_s)} recorded"
     if tally.known_s < MIN_RECORDED_S:
-        words = f"only {words}, too little to rely on"
-    return [words]
+        parts = f"only {parts}, too little to rely on"
+    return [parts]
 
 
 def _topics(tally: Tally, backtest: Backtest) -> list[Topic]:
     stalls = tally.stalls
     minutes = [
-        f"{stalls.recorded:,} min seen, {stalls.avoided:,} avoided on the target, {stalls.left:,} left",
+        f"{stalls.recorded:,} min seen, {stalls.avoided:,} avoided on the target, {stalls.remaining:,} left",
     ]
     if stalls.eased:
         minutes.append(
@@ -228,7 +228,7 @@ def _topics(tally: Tally, backtest: Backtest) -> list[Topic]:
         ("Flips", [", ".join([*counts, *_describe_end(tally)])]),
         ("Refused", [", ".join(_describe_counts(tally.refused))] if tally.refused else []),
         ("Stalled", minutes if stalls.recorded or stalls.added else ["never"]),
-        ("Dry", ["; ".join(_describe_depletions(tally))] if tally.depletions else ["never"]),
+        ("Empty", ["; ".join(_describe_depletions(tally))] if tally.depletions else ["never"]),
         ("Cost", cost),
         (
             "Seen",
@@ -244,9 +244,9 @@ def _table_notes(backtest: Backtest, listed: Sequence[Tally], eventful: Sequence
     notes: list[str] = []
     quiet, hidden = len(backtest.tallies) - len(eventful), max(0, len(eventful) - len(listed))
     if hidden:
-        notes.append(f"and {hidden:,} more with something to tell (--all shows them, --json has them)")
+        notes.append(f"and {hidden:,} more with events (--all shows them, --json has them)")
     if quiet and len(listed) <= len(eventful):
-        notes.append(f"{format_count(quiet, 'volume')} stayed calm: nothing would have been told or done")
+        notes.append(f"{format_count(quiet, 'volume')} stayed calm: no alert and no flip")
     if listed:
         notes.append(
             "STALLED minutes: recorded without credits, and with no more served than the baseline. FLIPS: out"

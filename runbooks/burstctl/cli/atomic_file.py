@@ -29,7 +29,7 @@ def check_writable(path: Path, option: str) -> None:
     if path.is_dir():
         raise SettingsError(f"{label} is a directory: name a file in it")
     if not path.parent.is_dir():
-        raise SettingsError(f"{label}: there is no directory {directory}; make it first")
+        raise SettingsError(f"{label}: there is no directory {directory}; create it first")
     if not os.access(path.parent, os.W_OK):
         raise SettingsError(f"{label}: {directory} may not be written to; name another place")
 
@@ -42,7 +42,7 @@ def display_path(path: Path) -> str:
 def write_atomically(path: Path, content: bytes) -> None:
     """Write to a temporary file and rename it, so that readers see either the old file or the new one.
 
-    What is no file, such as a pipe or /dev/null, is written to and stays what it is.
+    Pipes and devices such as /dev/null are written to directly.
 
     Raises:
     WriteError: the disk is full, or the directory was removed since.

@@ -28,8 +28,8 @@ _CommandFunction = TypeVar("_CommandFunction", bound=Callable[..., Any])
 class Options:
     """The options of every command, given before or after its name.
 
-    ``regions`` are the given regions; ``region`` is the single one to work in, None if there is none or
-    several.
+    ``regions`` are the given regions; ``region`` is the single one to work in, None without
+    a region or with several.
     """
 
     policy: Path | None = None
@@ -72,7 +72,7 @@ _COMMON_OPTIONS: Final = (
         type=click.Path(path_type=Path),
         metavar="FILE",
         help="The policy. Default: BURSTWATCH_POLICY, else the deployed stack's, else ./policy.yaml,"
-        " else what is built in.",
+        " else the built-in default.",
     ),
     click.option(
         "--ledger",
@@ -83,7 +83,7 @@ _COMMON_OPTIONS: Final = (
     click.option(
         "--profile",
         metavar="NAME",
-        help="A profile of the AWS configuration.",
+        help="A profile from the AWS configuration.",
         shell_complete=_complete_profile,
     ),
     click.option(
@@ -91,12 +91,12 @@ _COMMON_OPTIONS: Final = (
         "regions",
         multiple=True,
         metavar="NAME",
-        help="The AWS region. assess, advise, hold and release take several, and all that are enabled:"
+        help="The AWS region. assess, advise, hold and release accept several, and all that are enabled:"
         " --region all.",
         shell_complete=_complete_region,
     ),
     click.option("--json", is_flag=True, help="Print JSON instead of a table."),
-    click.option("--exit-zero", is_flag=True, help="Exit 0 in place of 3 (attention) and 4 (refused)."),
+    click.option("--exit-zero", is_flag=True, help="Exit 0 instead of 3 (attention) and 4 (refused)."),
 )
 _OPTION_NAMES: Final = tuple(field.name for field in fields(Options) if field.name != "region")
 
@@ -197,7 +197,7 @@ class VolumeId(click.ParamType[str]):
         text = str(value)
         if not _VOLUME_ID.fullmatch(text):
             shape = "vol- and 17 (or 8) digits from 0-9a-f, such as vol-0123456789abcdef0"
-            self.fail(f"{text!r} is no volume id: {shape}.", param, ctx)
+            self.fail(f"{text!r} is not a valid volume ID: {shape}.", param, ctx)
         return text
 
 
@@ -236,7 +236,7 @@ class ReasonText(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         reason = sanitise(str(value), _MAX_REASON_LENGTH + 1)
         if not reason:
-            self.fail("it is empty: say why, others will read it.", param, ctx)
+            self.fail("it is empty: give a reason that others will understand.", param, ctx)
         if len(reason) > _MAX_REASON_LENGTH:
             self.fail(f"it is longer than {_MAX_REASON_LENGTH} characters.", param, ctx)
         return reason

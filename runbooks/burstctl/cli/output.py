@@ -53,9 +53,9 @@ def print_output(text: str) -> None:
 
 
 def print_info(text: str, *, is_preformatted: bool = False) -> None:
-    """Print a message for people to stderr. Nothing depends on it, so a closed stderr is no failure.
+    """Print a message for people to stderr. Nothing depends on it, so a closed stderr is not an error.
 
-    On a terminal they are broken to its width, unless they are laid out already.
+    On a terminal, lines are wrapped to its width unless they are already formatted.
     """
     try:
         sys.stderr.write(
@@ -115,8 +115,8 @@ def print_internal_error(error: Exception) -> None:
         traceback.print_exception(error)
     message = sanitise(str(error), _MAX_TEXT_LENGTH) or "no message"
     print_error(
-        f"unexpected {type(error).__name__}: {message}; see the details with {DEBUG_ENV}=1, and please report"
-        " them"
+        f"unexpected {type(error).__name__}: {message}; to see the details, set {DEBUG_ENV}=1. Please"
+        " report them"
     )
 
 

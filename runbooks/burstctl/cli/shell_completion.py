@@ -2,8 +2,8 @@
 
 Each script hands over the line up to the cursor, and takes a line for each thing on offer: kind, value, help.
 
-click finds what to offer. Its own scripts would not do: after ``--option=`` they offer nothing in bash and
-fish, in zsh they replace ``--to=g`` by ``gp3``, and in fish they show neither the help nor our order.
+click finds what to offer. Its own scripts are not enough: after ``--option=`` they offer nothing in bash and
+fish. In zsh they replace ``--to=g`` by ``gp3``, and in fish they show neither the help nor our order.
 """
 
 import os
@@ -95,13 +95,13 @@ class _Completion(ShellComplete):
     """The completions for any shell. After ``--option=``, a value has no prefix: the script adds it."""
 
     name = "burstctl"
-    source_template = "# burstctl completion bash, zsh or fish prints what you are looking for\n"
+    source_template = "# burstctl completion bash, zsh or fish prints the script for that shell\n"
 
     def get_completion_args(self) -> tuple[list[str], str]:
         line = os.environ.get(_LINE_ENV, "")
-        words = split_arg_string(line)
-        incomplete = words.pop() if words and not line[-1].isspace() else ""
-        return words[1:], incomplete
+        arguments = split_arg_string(line)
+        incomplete = arguments.pop() if arguments and not line[-1].isspace() else ""
+        return arguments[1:], incomplete
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
         return "\t".join([item.type, str(item.value), sanitise(item.help or "", _MAX_HELP_LENGTH)])

@@ -68,7 +68,7 @@ class FilePolicySource:
 
 
 def is_policy_named(path: Path | None, environ: Mapping[str, str]) -> bool:
-    """Whether the options name a policy, so that no stack must be asked for its own."""
+    """Whether the options name a policy, so that the policy of the stack is not needed."""
     return path is not None or bool(environ.get(POLICY_ENV))
 
 

@@ -83,7 +83,7 @@ class CommandContext:
 
     @contextmanager
     def with_writable_ledger(self) -> Iterator["CommandContext"]:
-        """The same context with a writable ledger, which is created if there is none.
+        """The same context with a writable ledger, which is created if it is missing.
 
         Raises:
             LedgerError: the ledger is that of another account or region.
@@ -324,7 +324,7 @@ def _read_settings(
 def _with_stack_topic(settings: Settings, stack: Deployment | None, *, claims_ticks: bool) -> Settings:
     """The settings with the stack's own topic: alerts in a stack's ledger must reach the stack's recipients.
 
-    Whoever takes its ticks has to send for it; all others leave that to its watchdog.
+    A process that takes its ticks must send its alerts; all others leave that to its watchdog.
     """
     if stack is None or str(settings.ledger) != stack.ledger:
         return settings

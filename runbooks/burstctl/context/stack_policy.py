@@ -82,13 +82,14 @@ class StackPolicy:
         """The one that counts.
 
         Raises:
-            SettingsError: there is none.
+            SettingsError: The stack has no policy.
         """
         current = self.current
         if current is None:
             raise SettingsError(
                 f"the policy of stack {self.stack.name} is gone: neither {self.stack.policy} nor"
-                f" {pushed_name(self.stack.policy)} is there; put one in force with burstctl policy push FILE"
+                f" {pushed_name(self.stack.policy)} is there; to put one in force, use"
+                " burstctl policy push FILE"
             )
         return current
 
@@ -233,6 +234,6 @@ def _to_stored_policy(parameter: Mapping[str, Any]) -> StoredPolicy:
 
 def _conflict_error(stack: Deployment) -> PolicyConflictError:
     return PolicyConflictError(
-        f"the policy of stack {stack.name} was changed by somebody else meanwhile, nothing was done:"
+        f"the policy of stack {stack.name} was changed by someone else, and nothing was done:"
         " look at it (burstctl policy show) and run again"
     )

@@ -98,7 +98,7 @@ def print_stack_notes(stacks: Stacks, *, is_ledger_named: bool) -> None:
     if stacks.failure is not None:
         consequence = "its policy is not used (--policy FILE names one)"
         if not is_ledger_named:
-            consequence = f"it does not hear of what is done here ({_LEDGER_HINT})"
+            consequence = f"it does not see what is done here ({_LEDGER_HINT})"
         print_info(f"stack: whether one is deployed is not known; if one is, {consequence}: {stacks.failure}")
     for result in stacks.results:
         if isinstance(result, DeploymentError):
@@ -122,11 +122,11 @@ def print_ledger_mismatch(ledger: LedgerAddress, stack: Deployment | None, *, on
         )
     elif only_watches:
         print_info(
-            f"stack: {stack.name} is deployed and goes on by itself; this watch does not act, so it keeps a"
+            f"stack: {stack.name} is deployed and works independently; this watch does not act, so it keeps a"
             " ledger of its own"
         )
     elif not is_shared:
-        message = f"stack: {stack.name} is deployed and does not hear of what is in this ledger"
+        message = f"stack: {stack.name} is deployed and does not read this ledger"
         print_info(f"{message}; its own: {stack.ledger}")
 
 

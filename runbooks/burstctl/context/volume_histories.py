@@ -110,7 +110,7 @@ def select_volumes(
 
 
 def check_read_cost(volumes: int, metrics: int, *, max_usd: float, assumes_yes: bool) -> float:
-    """The dollars that reading so many metrics of so many volumes costs.
+    """The cost of reading ``metrics`` metrics of each of ``volumes`` volumes, in dollars.
 
     Raises:
         SettingsError: they are more than ``max_usd``, and the operator has not agreed to that.
@@ -118,9 +118,9 @@ def check_read_cost(volumes: int, metrics: int, *, max_usd: float, assumes_yes: 
     usd = volumes * metrics * USD_PER_METRIC
     if usd > max_usd and not assumes_yes:
         raise SettingsError(
-            f"reading the history of {volumes:,} volumes costs {format_usd(usd)} (CloudWatch bills {metrics}"
-            f" metrics for each), more than {format_usd(max_usd)}: add --yes to read it, or name some of the"
-            " volumes; fewer --days cost the same"
+            f"reading the history of {volumes:,} volumes costs {format_usd(usd)}, more than"
+            f" {format_usd(max_usd)}. CloudWatch bills {metrics} metrics for each. Add --yes to"
+            " read it, or name some of the volumes; fewer --days cost the same"
         )
     return usd
 

@@ -27,7 +27,7 @@ from burstwatch.wiring.function_settings import CHAT_TOPIC_ARN, SLACK_SECRET
 from burstwatch.wiring.settings import SLACK_WEBHOOK, TOPIC_ARN
 
 _PENDING_ARN: Final = "PendingConfirmation"
-_NO_TOPIC_MESSAGE: Final = f"no topic: {TOPIC_ARN} names none, and no stack is deployed"
+_NO_TOPIC_MESSAGE: Final = f"no topic: {TOPIC_ARN} is not set, and no stack is deployed"
 _NOT_DELIVERED_PAGE: Final = "runbooks/AlertsNotDelivered.md"
 _DOCS_PAGE: Final = "docs/deploying.md"
 
@@ -78,7 +78,7 @@ def judge_subscriptions(
     subscriptions: Sequence[Mapping[str, Any]],
     notify_destinations: Sequence[str] | None,
 ) -> Iterator[Finding]:
-    """Only confirmed subscriptions count, and the notify function alone reaches nobody.
+    """Only confirmed subscriptions count, and the notify function alone reaches no one.
 
     ``notify_destinations`` are the destinations of the notify function; None if they are not known.
     """
@@ -90,7 +90,7 @@ def judge_subscriptions(
                 "sns", "subscribe", "--topic-arn", topic_arn, "--protocol", protocol,
                 "--notification-endpoint", endpoint,
             )  # fmt: skip
-            fix = "confirm it there; to have the question sent once more:"
+            fix = "confirm it there; to send the request again:"
             yield warning(
                 f"{protocol} to {endpoint} is not confirmed", subject=topic, fix=fix, commands=(resubscribe,)
             )
@@ -104,7 +104,8 @@ def judge_subscriptions(
         yield ok(f"heard by {', '.join(sorted(recipients))}", subject=topic)
     elif notify_destinations is None:
         summary = (
-            "nobody subscribed; whom the notify function tells is not known, as its settings were not seen"
+            "no subscribers; the recipients of the notify function are unknown:"
+            " its settings could not be read"
         )
         yield skipped(summary, subject=topic, fix="grant lambda:GetFunctionConfiguration to find out")
     else:
@@ -112,10 +113,8 @@ def judge_subscriptions(
             "sns", "subscribe", "--topic-arn", topic_arn, "--protocol", "email",
             "--notification-endpoint", "ADDRESS",
         )  # fmt: skip
-        fix = "subscribe somebody, or name recipients in the stage file and deploy"
-        yield broken(
-            "nobody hears what is sent to it", subject=topic, fix=fix, commands=(subscribe,), page=_DOCS_PAGE
-        )
+        fix = "subscribe someone, or name recipients in the stage file and deploy"
+        yield broken("it has no recipients", subject=topic, fix=fix, commands=(subscribe,), page=_DOCS_PAGE)
 
 
 def check_slack(context: DoctorContext) -> Iterator[Finding]:
@@ -126,7 +125,7 @@ def check_slack(context: DoctorContext) -> Iterator[Finding]:
     try:
         secret = context.notify_settings().get(SLACK_SECRET)
     except LookupFailedError as error:
-        yield skipped(f"whether the stack tells Slack is not known, because of what is said at {error.owner}")
+        yield skipped(f"whether the stack notifies Slack is unknown; see {error.owner}")
         return
     if secret:
         yield _check_secret(context, secret)
@@ -137,7 +136,7 @@ def check_slack(context: DoctorContext) -> Iterator[Finding]:
 def probe_webhook(url: str, open_url: Callable[..., Any] | None = None) -> Finding:
     """Test the webhook without posting: send a message that Slack must refuse.
 
-    Whoever else may be there is only connected to: what they would make of such a message is not known.
+    Any other server only receives a connection: its reaction to such a message is unknown.
     """
     try:
         webhook = SlackWebhook(url, open_url=open_url)
@@ -151,7 +150,7 @@ def probe_webhook(url: str, open_url: Callable[..., Any] | None = None) -> Findi
         webhook.post(_EMPTY_MESSAGE, max_wait_s=2.0)
     except ChannelError as error:
         return judge_refusal(error)
-    summary = f"{host} took a message without text, which Slack refuses: something else answers there"
+    summary = f"{host} accepted a message without text, which Slack refuses: something else answers there"
     return warning(summary, fix="check the address of the webhook", page=_NOT_DELIVERED_PAGE)
 
 
@@ -160,9 +159,9 @@ def judge_refusal(error: ChannelError) -> Finding:
     code_match = _CODE_PATTERN.search(str(error))
     code = code_match[1] if code_match else ""
     if code in _VALID_WEBHOOK_CODES:
-        return ok(f"reached; the webhook is good: it refused an empty message ({code})")
+        return ok(f"reached; the webhook is valid: it refused an empty message ({code})")
     if code == "invalid_payload":
-        return skipped("reached; whether the webhook is good it did not say (invalid_payload)")
+        return skipped("reached; it is unknown whether the webhook is valid (invalid_payload)")
     message = str(error).replace("refused the alert", "refused it").partition("; it is tried again")[0]
     if error.is_permanent:
         return broken(message, fix="do what the message says", page=_NOT_DELIVERED_PAGE)
@@ -186,7 +185,7 @@ def _check_connection(host: str, port: int | None) -> Finding:
             f"{host} was not reached ({reason})", fix=fix, trouble=Trouble.FAILED, page=_NOT_DELIVERED_PAGE
         )
     summary = f"{host} is not Slack's: it was reached (HTTP {status}), and nothing was posted"
-    return skipped(summary, fix="whether it takes messages, the first alert tells")
+    return skipped(summary, fix="the first alert will show whether it accepts messages")
 
 
 def _check_topic(context: DoctorContext, topic_arn: str) -> Finding:
@@ -202,7 +201,7 @@ def _check_topic(context: DoctorContext, topic_arn: str) -> Finding:
     except AwsError as error:
         if error.failure.kind is not FailureKind.NOT_FOUND and error.failure.code != "NotFound":
             return from_error(error)
-        fix = f"name one that is there in {TOPIC_ARN}; deploy again if it was the stack's"
+        fix = f"name an existing one in {TOPIC_ARN}; deploy again if it was the stack's"
         return broken(f"there is no topic {topic_arn}", subject=name, fix=fix, page=_NOT_DELIVERED_PAGE)
     return ok("is there", subject=name)
 
@@ -217,7 +216,7 @@ def _check_secret(context: DoctorContext, secret: str) -> Finding:
         create = context.aws_command(
             "secretsmanager", "create-secret", "--name", secret, "--secret-string", "file://webhook.txt"
         )
-        fix = "make it, with the address of an incoming webhook in it"
+        fix = "create it, with the address of an incoming webhook in it"
         summary = f"the stack's webhook is to be in the secret {secret}, which is not there"
         return broken(summary, fix=fix, commands=(create,), page=_DOCS_PAGE)
     if response.get("DeletedDate") is not None:

@@ -34,7 +34,7 @@ def check_heartbeat(context: DoctorContext) -> Iterator[Finding]:
     completed = read_ticks(context, settings.ledger)
     watch_command = context.burstctl_command("watch")
     if not completed and not is_stack_ledger:
-        summary = "no watch goes on with this ledger: one that looks --once leaves no heartbeat"
+        summary = "no watch runs with this ledger: watch --once leaves no heartbeat"
         yield skipped(
             summary, fix=f"if somebody should: {watch_command}, or deploy the stack (docs/deploying.md)"
         )
@@ -72,21 +72,21 @@ def judge_tick(
     """Whether the last tick of a kind is as young as it has to be."""
     if tick_at_s is None:
         fix = "if it was deployed just now, wait ten minutes; else find out why it does not run"
-        return broken("none was ever completed", subject=str(kind), fix=fix, page=_SILENT_PAGE)
+        return broken("no pass was ever completed", subject=str(kind), fix=fix, page=_SILENT_PAGE)
     age_s = now_s - tick_at_s
     summary = f"the last was completed {format_duration(abs(age_s))} ago"
     if age_s < -_MAX_AHEAD_S:
         summary = f"the last was completed {format_duration(-age_s)} in the future"
         return warning(
-            summary, subject=str(kind), fix="see the clock of whoever watches: its ticks come too early"
+            summary, subject=str(kind), fix="check the clock of the watch: its ticks come too early"
         )
     if age_s <= overdue_after_s:
         return ok(summary, subject=str(kind))
-    summary = f"{summary}; while all is well it is never more than {format_duration(overdue_after_s)}"
+    summary = f"{summary}; normally it is never more than {format_duration(overdue_after_s)}"
     if is_stack_ledger:
-        fix = "find out why it is silent, and watch from here meanwhile"
+        fix = "find out why it is silent; until then, watch from here"
         return broken(summary, subject=str(kind), fix=fix, commands=(watch_command,), page=_SILENT_PAGE)
-    fix = "if the watch on this ledger was not ended on purpose, start it again"
+    fix = "if the watch on this ledger was not stopped on purpose, start it again"
     return warning(summary, subject=str(kind), fix=fix, commands=(watch_command,), page=_SILENT_PAGE)
 
 

@@ -34,14 +34,14 @@ def check_holds(context: DoctorContext) -> Iterator[Finding]:
     now_s = context.now_s()
     holds = context.ledger().holds(now_s)
     for hold in holds[:_MAX_HOLDS]:
-        words = describe_hold(hold, now_s)
+        description = describe_hold(hold, now_s)
         if hold.volume_id is None:
-            fix = "if that is over, release it; until then nothing is flipped and nothing brought back"
+            fix = "if that is over, release it; until then nothing is flipped or returned"
             yield warning(
-                words, fix=fix, commands=(context.burstctl_command("release", hold.subject or "--all"),)
+                description, fix=fix, commands=(context.burstctl_command("release", hold.subject or "--all"),)
             )
         else:
-            yield ok(words)
+            yield ok(description)
     if len(holds) > _MAX_HOLDS:
         yield ok(f"and {len(holds) - _MAX_HOLDS:,} more, see {context.burstctl_command('assess')}")
     if not holds:
@@ -72,7 +72,9 @@ def judge_file(path: Path, file: LedgerFile) -> Iterator[Finding]:
     if file.faults:
         yield broken(f"sqlite:{path} is damaged: {'; '.join(file.faults)}", fix=recovery_step(path))
     elif file.schema > SCHEMA_VERSION:
-        summary = f"{summary}: made by a newer burstwatch, this one knows schemas up to {SCHEMA_VERSION}"
+        summary = (
+            f"{summary}: written by a newer burstwatch; this one supports schemas up to {SCHEMA_VERSION}"
+        )
         yield broken(summary, fix="update burstwatch, or name another file with --ledger sqlite:PATH")
     elif not file.is_writable:
         fix = "change who owns it, or name another file with --ledger sqlite:PATH or in BURSTWATCH_LEDGER"
@@ -119,7 +121,10 @@ def _check_table(context: DoctorContext, address: LedgerAddress) -> Finding:
         command = context.aws_command(
             "dynamodb", "update-table", "--table-name", address.name, "--deletion-protection-enabled"
         )
-        summary = f"{address} is not protected against deletion: it is the only record of what volumes were"
+        summary = (
+            f"{address} is not protected against deletion: it is the only record of the original types of"
+            " volumes"
+        )
         return warning(summary, fix="protect it", commands=(command,), page=_DOCS_PAGE)
     return ok(f"{address}, {status}")
 
@@ -131,6 +136,6 @@ def _check_stack_ledger(context: DoctorContext, address: LedgerAddress) -> Itera
     except LookupFailedError:
         return
     if stack is not None and stack.ledger != str(address):
-        summary = f"stack {stack.name} is deployed and does not hear of what is in {address}"
+        summary = f"stack {stack.name} is deployed and does not read {address}"
         fix = f"leave out --ledger and BURSTWATCH_LEDGER, and the stack's counts: {stack.ledger}"
         yield warning(summary, fix=fix)

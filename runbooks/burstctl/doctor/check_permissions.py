@@ -31,10 +31,8 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.wiring.settings import LedgerKind
 
 ALLOWED_BY_CALL: Final = "allowed, as tried"
-ALLOWED_BY_SIMULATION: Final = (
-    "allowed, says IAM's simulation, which sees no policies of sessions and resources"
-)
-ALLOWED_BY_DRY_RUN: Final = "allowed, says AWS to a dry run"
+ALLOWED_BY_SIMULATION: Final = "allowed by IAM's simulation, which ignores session and resource policies"
+ALLOWED_BY_DRY_RUN: Final = "allowed, according to a dry run"
 
 _README_PAGE: Final = "README.md"
 _ANY_VOLUME: Final = "vol-00000000000000000"
@@ -113,7 +111,7 @@ def _list_deployments(context: DoctorContext) -> Any:
 
 READS: Final[Sequence[tuple[Permission, Attempt]]] = (
     (
-        Permission("ec2:DescribeVolumes", Importance.REQUIRED, "every look at the volumes"),
+        Permission("ec2:DescribeVolumes", Importance.REQUIRED, "every description of the volumes"),
         _ec2_call("describe_volumes"),
     ),
     (
@@ -121,7 +119,9 @@ READS: Final[Sequence[tuple[Permission, Attempt]]] = (
         _ec2_call("describe_volumes_modifications"),
     ),
     (
-        Permission("ec2:DescribeInstances", Importance.REQUIRED, "telling a stopped instance from a fault"),
+        Permission(
+            "ec2:DescribeInstances", Importance.REQUIRED, "distinguishing a stopped instance from a fault"
+        ),
         _ec2_call("describe_instances"),
     ),
     (
@@ -141,7 +141,7 @@ READS: Final[Sequence[tuple[Permission, Attempt]]] = (
         _list_deployments,
     ),
     (
-        Permission("pricing:GetProducts", Importance.OPTIONAL, "advice reckons with the built-in prices"),
+        Permission("pricing:GetProducts", Importance.OPTIONAL, "advice uses the built-in prices"),
         _read_price,
     ),
 )
@@ -239,13 +239,13 @@ def _check_topic_permission(context: DoctorContext) -> Iterator[Finding]:
 
 
 def _check_modify_permission(doctor_context: DoctorContext) -> Iterator[Finding]:
-    """Check by a dry run on a volume that opted in; if there is none, by simulation with the tag."""
+    """Check by a dry run on a volume that opted in; without such a volume, by simulation with the tag."""
     key, value = doctor_context.policy_or_default().mode.opt_in_tag
     try:
         opted_in = [volume for volume in doctor_context.fleet().volumes if volume.tags.get(key) == value]
         flips_from_here = doctor_context.stack is None
     except LookupFailedError as error:
-        yield skipped(f"not known, because of what is said at {error.owner}", subject="ec2:ModifyVolume")
+        yield skipped(f"unknown; see {error.owner}", subject="ec2:ModifyVolume")
         return
     permission = Permission(
         "ec2:ModifyVolume",
@@ -260,7 +260,7 @@ def _check_modify_permission(doctor_context: DoctorContext) -> Iterator[Finding]
         return
     request_context = {f"ec2:ResourceTag/{key}": value, f"aws:ResourceTag/{key}": value}
     resource = _arn(doctor_context, "ec2", f"volume/{_ANY_VOLUME}")
-    why_not_tried = f"no volume carries the opt-in tag {key}={value}, so there is none for a dry run"
+    why_not_tried = f"no volume carries the opt-in tag {key}={value}, so no dry run is possible"
     yield from _simulate_permissions(
         doctor_context, [permission], resource, request_context, why_not_tried=why_not_tried
     )
@@ -284,10 +284,10 @@ def _dry_run(context: DoctorContext, permission: Permission, volume: Volume) -> 
     if isinstance(answer, DryRunAllowed):
         return ok(f"{ALLOWED_BY_DRY_RUN} on {volume.volume_id}", subject=permission.action)
     if not isinstance(answer, Refused):
-        return skipped("not known: AWS did not answer a dry run", subject=permission.action)
+        return skipped("unknown: AWS did not answer a dry run", subject=permission.action)
     failure = answer.failure
     if failure.code == "UnauthorizedOperation":
-        return permission.missing_finding(f"{failure.message}, says AWS to a dry run", failure.next_step)
+        return permission.missing_finding(f"{failure.message}, according to a dry run", failure.next_step)
     if failure.kind in (FailureKind.REFUSED, FailureKind.NOT_FOUND, FailureKind.BROKEN):
         summary = f"not known: to a dry run on {volume.volume_id} AWS says {failure.message} ({failure.code})"
         return skipped(summary, subject=permission.action, fix=failure.next_step)
@@ -300,7 +300,7 @@ def _simulate_permissions(
     resource: str,
     request_context: Mapping[str, str] | None = None,
     *,
-    why_not_tried: str = "to try it is to do it",
+    why_not_tried: str = "it cannot be tried without doing it",
 ) -> Iterator[Finding]:
     actions = [item.action for item in permissions]
     try:
@@ -318,8 +318,8 @@ def judge_simulation(permission: Permission, result: SimulationResult, *, why_no
         case SimulationOutcome.ALLOWED:
             return ok(ALLOWED_BY_SIMULATION, subject=permission.action)
         case SimulationOutcome.DENIED:
-            reason = f"not allowed, says IAM's simulation: {result.reason}"
-            return permission.missing_finding(reason, f"grant {permission.action}, if it is wanted")
+            reason = f"not allowed by IAM's simulation: {result.reason}"
+            return permission.missing_finding(reason, f"grant {permission.action}, if it is needed")
         case SimulationOutcome.UNKNOWN:
             summary = f"not known: {why_not_tried}, and it cannot be simulated ({result.reason})"
             return skipped(

@@ -37,8 +37,8 @@ def check_policy(context: DoctorContext) -> Iterator[Finding]:
 
 
 def judge_faults(location: str, error: PolicyError, check_command: str) -> Iterator[Finding]:
-    """Each fault; with one nothing but the kill switch works."""
-    fix = "correct it; a deployed watchdog keeps the last good one meanwhile"
+    """Each fault; any fault disables everything except the kill switch."""
+    fix = "correct it; until then a deployed watchdog keeps the last valid one"
     faults = [str(fault) for fault in error.faults]
     for fault in faults[:_MAX_FAULTS]:
         yield broken(

@@ -48,7 +48,7 @@ QUOTAS: Final = (
     Quota("L-09BD8365", "io2", "storage"),
     Quota("L-8D977E7E", "io2", "IOPS"),
 )
-"""Those that can refuse a flip or a return; there is none for the IOPS of gp3."""
+"""Those that can refuse a flip or a return; the IOPS of gp3 have no quota."""
 
 
 def check_quotas(context: DoctorContext) -> Iterator[Finding]:
@@ -64,7 +64,7 @@ def check_quotas(context: DoctorContext) -> Iterator[Finding]:
     required = required_tib(fleet.volumes, policy)
     for quota in QUOTAS:
         if quota.code not in limits:
-            yield skipped("AWS does not tell it", subject=quota.name)
+            yield skipped("AWS does not report it", subject=quota.name)
             continue
         added = required.get(quota.volume_type, 0.0) if quota.dimension == "storage" else 0.0
         increase_command = context.aws_command(
@@ -84,7 +84,7 @@ def check_quotas(context: DoctorContext) -> Iterator[Finding]:
 def judge_quota(quota: Quota, allowed: float, *, used: float, added: float, increase_command: str) -> Finding:
     """Whether a quota is enough for what exists, and for what the opted-in volumes may become."""
     summary = f"{quota.format_amount(used)} of {quota.format_amount(allowed)} in use"
-    fix, commands = "ask AWS for more, or free some of it", (increase_command,)
+    fix, commands = "request an increase from AWS, or free some of it", (increase_command,)
     if added and used + added > allowed:
         summary = (
             f"{summary}, and the volumes that opted in would need {quota.format_amount(added)} more of it"

@@ -17,8 +17,8 @@ _EXPECTED_SCHEDULES: Final = 2  # the sweep and the focus; see infra/schedule.py
 
 _QUEUES: Final = (
     ("FailedEventsQueue", "ticks and events given up", "TicksDeadLettered"),
-    ("UndeliveredQueue", "alerts that did not reach somebody", "AlertsDeadLettered"),
-    ("DeadFlipsQueue", "flips that could not be dealt with", "FlipRequestsDeadLettered"),
+    ("UndeliveredQueue", "alerts that were not delivered", "AlertsDeadLettered"),
+    ("DeadFlipsQueue", "flips that could not be processed", "FlipRequestsDeadLettered"),
 )
 """Outputs of the stack, what is in those queues, and the page about it."""
 
@@ -49,7 +49,7 @@ def check_stack(context: DoctorContext) -> Iterator[Finding]:
     if other_names:
         yield warning(
             f"{stack.name} was deployed first and may flip; only proposing: {', '.join(other_names)}",
-            fix="destroy one of them: two watchdogs work from two memories",
+            fix="destroy one of them: two watchdogs use two ledgers",
             page="runbooks/AnotherDeployment.md",
         )
     flip_ability = "flips what opted in" if stack.flips else "only proposes: it was deployed without flips"
@@ -83,7 +83,7 @@ def judge_status(name: str, status: str, flip_ability: str) -> Finding:
         return warning(summary, fix="wait until it is done, then run this again")
     if "ROLLBACK" in status:
         return warning(
-            f"{summary}: the last update was taken back", fix="deploy again (cdk deploy)", page=_DOCS_PAGE
+            f"{summary}: the last update was rolled back", fix="deploy again (cdk deploy)", page=_DOCS_PAGE
         )
     return ok(summary)
 
@@ -121,7 +121,7 @@ def judge_schedule(context: DoctorContext, schedule: Mapping[str, Any]) -> Findi
         "scheduler", "update-schedule", "--cli-input-json", "file://schedule.json", "--state", "ENABLED"
     )
     return broken(
-        f"it is {state}: no tick comes by itself",
+        f"it is {state}: no ticks are scheduled",
         subject=name,
         fix="enable it",
         commands=(f"{get_command} > schedule.json", update_command),
@@ -186,7 +186,7 @@ def judge_sources(context: DoctorContext, sources: Sequence[Mapping[str, Any]]) 
     """What brings the flip function its requests."""
     page = "runbooks/FlipRequestsWaiting.md"
     if not sources:
-        summary = "nothing brings it what is asked for"
+        summary = "it has no event source, so it receives no requests"
         yield broken(summary, subject="flip", fix="deploy again", commands=("cdk deploy",), page=page)
     for source in sources:
         if source.get("State") not in _ENABLED_STATES:
@@ -194,7 +194,7 @@ def judge_sources(context: DoctorContext, sources: Sequence[Mapping[str, Any]]) 
                 "lambda", "update-event-source-mapping", "--uuid", source["UUID"], "--enabled"
             )
             yield broken(
-                f"it does not take what is asked for: its event source is {source.get('State')}",
+                f"it does not receive requests: its event source is {source.get('State')}",
                 subject="flip",
                 fix="enable it",
                 commands=(enable_command,),
@@ -224,7 +224,7 @@ def judge_queue(contents: str, count: int, *, receive_command: str, page: str) -
     """A queue of what failed is empty while all is well."""
     if count == 0:
         return ok("none", subject=contents)
-    fix = "look at them, mend what they tell of, and purge the queue"
+    fix = "read them, fix their causes, and purge the queue"
     return warning(f"{count:,} waiting", subject=contents, fix=fix, commands=(receive_command,), page=page)
 
 
@@ -257,13 +257,13 @@ def judge_alarms(
             )
         if description.get("ActionsEnabled") is False:
             enable_command = context.aws_command("cloudwatch", "enable-alarm-actions", "--alarm-names", alarm)
-            summary = "its actions are switched off: it rings unheard"
+            summary = "its actions are disabled: it notifies no one"
             yield warning(summary, subject=alarm, fix="switch them on", commands=(enable_command,), page=page)
     quiet = sum(description.get("StateValue") != "ALARM" for description in alarms.values())
     if alarms:
         yield ok(f"{quiet} of {len(alarms)} are quiet")
     else:
-        fix = "deploy again; without them nobody hears when the watchdog falls silent"
+        fix = "deploy again; without alarms, a silent watchdog goes unnoticed"
         yield warning(f"{stack} has no alarm", fix=fix, commands=("cdk deploy",), page=_DOCS_PAGE)
 
 
@@ -275,5 +275,5 @@ def _page_of(alarm: str, stack: str) -> str | None:
 
 def _stack_name(context: DoctorContext) -> str:
     stack = context.stack
-    assert stack is not None, "asked only where a stack stands"
+    assert stack is not None, "checked only if a stack is deployed"
     return stack.name

@@ -1,4 +1,4 @@
-"""Versions: what runs here, whether it is what was pinned, and what was deployed."""
+"""Versions: what runs here, whether it matches the tested versions, and what is deployed."""
 
 import json
 import platform
@@ -13,16 +13,17 @@ from burstwatch.adapters.policy.deployments import find_deployments
 
 _PACKAGE: Final = "burstwatch"
 _PIN_PATTERN: Final = re.compile(r"([A-Za-z0-9._-]+)==([^;\s]+)")
-_REINSTALL_FIX: Final = "make the environment again, as it was tested"
+_REINSTALL_FIX: Final = "create the environment again with the tested versions"
 
 
-def check_versions(_patient: DoctorContext) -> Iterator[Finding]:
-    """burstctl, its Python, and the packages it is pinned to."""
+def check_versions(_context: DoctorContext) -> Iterator[Finding]:
+    """burstctl, its Python, and the packages that it depends on."""
     try:
         own_version, requirements = metadata.version(_PACKAGE), metadata.requires(_PACKAGE) or []
     except metadata.PackageNotFoundError:
         summary = (
-            f"Python {platform.python_version()}; burstctl is not installed, only found: no version is known"
+            f"Python {platform.python_version()}; burstctl is not installed as a package,"
+            " so its version is unknown"
         )
         yield skipped(summary, fix="make setup installs it")
         return
@@ -33,7 +34,7 @@ def check_versions(_patient: DoctorContext) -> Iterator[Finding]:
 
 
 def parse_pins(requirements: Sequence[str]) -> list[tuple[str, str]]:
-    """The packages that burstctl itself is pinned to, without those of its extras."""
+    """The exact versions that burstctl itself requires, without those of its extras."""
     matches = (
         _PIN_PATTERN.fullmatch(requirement.partition(";")[0].strip())
         for requirement in requirements
@@ -57,7 +58,7 @@ def judge_pins(pins: Sequence[tuple[str, str]], installed: dict[str, str | None]
 def check_deployed_version(context: DoctorContext) -> Iterator[Finding]:
     """Whether the deployed functions have the version of this burstctl, if the stack states its version."""
     stack = context.stack
-    assert stack is not None, "asked only where a stack stands"
+    assert stack is not None, "checked only if a stack is deployed"
     records = find_deployments(context.client("ssm"))
     record = json.loads(next(entry.text for entry in records if entry.name == stack.name))
     yield judge_deployed(stack.name, record.get("version"), _installed_version(_PACKAGE))
@@ -66,7 +67,7 @@ def check_deployed_version(context: DoctorContext) -> Iterator[Finding]:
 def judge_deployed(name: str, deployed: object, own_version: str | None) -> Finding:
     """The same version on both sides, or one of them should be brought up to the other."""
     if not isinstance(deployed, str):
-        return skipped(f"stack {name} does not say which version it is of")
+        return skipped(f"stack {name} does not record its version")
     if own_version is None or deployed == own_version:
         return ok(f"stack {name} is of version {deployed}")
     summary = f"stack {name} is of version {deployed}, this burstctl of {own_version}"

@@ -100,7 +100,7 @@ def judge_age(report: PassReport, cadence: CadencePolicy) -> Finding:
     if age_s <= lag_s:
         return ok(f"{summary}, cadence.metric_lag allows {format_duration(lag_s)}")
     summary = (
-        f"{summary}, and cadence.metric_lag counts on {format_duration(lag_s)}: forecasts lose as much lead"
+        f"{summary}, and cadence.metric_lag counts on {format_duration(lag_s)}: forecasts lose that much lead"
     )
     fix = "see AWS's health page for CloudWatch here; if it stays so, raise cadence.metric_lag in the policy"
     page = "runbooks/DatapointsTooOld.md"
@@ -124,7 +124,7 @@ def check_volumes(context: DoctorContext) -> Iterator[Finding]:
     try:
         report = context.report()
     except LookupFailedError as error:
-        yield skipped(f"which of them tell nothing is not known, because of what is said at {error.owner}")
+        yield skipped(f"which of them have no data is unknown; see {error.owner}")
         return
     yield from judge_watched(context, report)
 
@@ -154,9 +154,9 @@ def judge_watched(context: DoctorContext, report: PassReport) -> Iterator[Findin
         summary = f"there is no gp2 volume in {report.region}: nothing is watched"
         yield skipped(summary, fix="if there should be some, see --region and --profile")
     for reason, volumes in sorted(by_reason.items()):
-        words = str(reason).replace("_", " ")
+        label = str(reason).replace("_", " ")
         yield ok(
-            f"{format_count(len(volumes), 'volume')} {words}: {_format_first(volumes)}",
+            f"{format_count(len(volumes), 'volume')} {label}: {_format_first(volumes)}",
             fix=_EXPECTED_UNKNOWN_NOTES.get(reason, ""),
         )
     if report.ignored:
@@ -166,7 +166,7 @@ def judge_watched(context: DoctorContext, report: PassReport) -> Iterator[Findin
 def _unwatched_finding(
     context: DoctorContext, reason: UnknownReason, cause: str, volumes: Sequence[Volume]
 ) -> Finding:
-    subject = f"{format_count(len(volumes), 'volume')} that nobody can judge, {_format_first(volumes)}"
+    subject = f"{format_count(len(volumes), 'volume')} that cannot be judged, {_format_first(volumes)}"
     first = volumes[0].volume_id
     commands = (context.burstctl_command("explain", first),)
     if first in context.ledger().states_of({first}).unreadable:
@@ -176,10 +176,10 @@ def _unwatched_finding(
             cause, subject=subject, fix=fix, commands=release, page=_UNREAD_PAGE, trouble=Trouble.FAILED
         )
     if reason is UnknownReason.READ_FAILED:
-        fix = "mend what the reason names; the next pass reads it by itself"
+        fix = "fix the named cause; the next pass reads it again"
         trouble = None if _is_refusal(cause) else Trouble.FAILED
         return broken(cause, subject=subject, fix=fix, commands=commands, page=_GAP_PAGE, trouble=trouble)
-    fix = "see whether CloudWatch has it; tag it burstwatch:ignore=true if it never does any I/O"
+    fix = "check whether CloudWatch has it; tag it burstwatch:ignore=true if it never does any I/O"
     return warning(cause, subject=subject, fix=fix, commands=commands, page=_GAP_PAGE)
 
 
@@ -210,7 +210,7 @@ def check_tags(context: DoctorContext) -> Iterator[Finding]:
         excess = f"{len(tag_faults) - _MAX_FINDINGS:,} more faults in tags"
         yield warning(excess, fix="see tag_faults of each volume", commands=(assess_command,))
     if not tag_faults:
-        yield ok("every tag of burstwatch's is one it knows")
+        yield ok("every burstwatch tag is known")
 
 
 def check_opt_in(context: DoctorContext) -> Iterator[Finding]:
@@ -244,7 +244,7 @@ def judge_opt_in(volumes: Iterable[Volume], policy: Policy, *, flips: bool | Non
             f"{summary}, and the stack was deployed without flips", fix=fix, page="docs/deploying.md"
         )
     else:
-        yield ok(f"{summary}: flipped before they run dry")
+        yield ok(f"{summary}: flipped before they are empty")
     unmodifiable = [volume for volume in opted_in if volume.managed_by or volume.multi_attach_enabled]
     if unmodifiable:
         summary = (

@@ -22,7 +22,7 @@ from burstwatch.core.text import format_count
 @click.command(
     cls=Command,
     examples=(
-        ("burstctl doctor", "what is broken, and what mends it; changes nothing"),
+        ("burstctl doctor", "what is broken, and how to fix it; changes nothing"),
         ("burstctl doctor --profile prod --region eu-west-1", "of another account and region"),
         ("burstctl doctor --json | jq '.findings[] | select(.verdict == \"broken\")'", "for programs"),
     ),
@@ -30,13 +30,13 @@ from burstwatch.core.text import format_count
 )
 @common_options
 def doctor(options: Options) -> ExitCode:
-    """Examine the set-up itself: can it see, act, remember and tell?
+    """Check the setup and suggest fixes.
 
-    Credentials, clock, permissions (tried, by dry run or simulated; nothing is done to find out), quotas, the
-    deployed stack and its heartbeat, the policy, the ledger, volumes that cannot be watched, the ways to
-    people, and versions. Each finding says what mends it. It only reads, and posts nothing.
+    It checks credentials, the clock, permissions (by reads, dry runs or simulation), quotas, the deployed
+    stack and its heartbeat. It also checks the policy, the ledger, volumes that cannot be watched, alert
+    channels, and versions. Each finding has a fix. It only reads, and posts nothing.
 
-    Exits 3 if something needs attention, 1 if something could not be looked at, 2 if it is set up wrongly.
+    Exits 3 if something needs attention, 1 if something could not be checked, 2 if the setup is wrong.
     """
     context = DoctorContext(options, os.environ, home=Path.home())
     progress = ProgressBar()

@@ -323,13 +323,13 @@ class DoctorContext:
 
     def _read_stack_policy(self) -> StackPolicy:
         stack = self.stack
-        assert stack is not None, "asked only of a stack that stands"
+        assert stack is not None, "checked only if a stack is deployed"
         return StackPolicyStore(self.client("ssm"), stack).read()
 
     def _read_outputs(self) -> Mapping[str, str]:
         """What the stack calls its things; ``StackStatus`` is among them."""
         stack = self.stack
-        assert stack is not None, "asked only of a stack that stands"
+        assert stack is not None, "checked only if a stack is deployed"
         with translate_errors("cloudformation:DescribeStacks"):
             response = self.client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"][0]
         outputs = {output["OutputKey"]: output["OutputValue"] for output in response.get("Outputs", ())}
@@ -351,7 +351,7 @@ class DoctorContext:
         if not address.path.exists():
             return self._exit_stack.enter_context(SqliteLedger.in_memory())
         if (schema := inspect_ledger_file(address.path).schema) < SCHEMA_VERSION:
-            raise LedgerError(f"{address} has schema {schema}: it is read when others have upgraded it")
+            raise LedgerError(f"{address} has schema {schema}: it can be read once it is upgraded")
         return self._exit_stack.enter_context(SqliteLedger.open(address.path))
 
     def _read_fleet(self) -> Fleet:

@@ -81,7 +81,7 @@ def from_error(error: Exception) -> Finding:
         case _ if isinstance(error, AWS_ERRORS):
             return from_failure(to_aws_failure(error))
         case PolicyError() | SettingsError():
-            return broken(str(error), fix="correct it as the message says", trouble=Trouble.MISUSED)
+            return broken(str(error), fix="correct it as described in the message", trouble=Trouble.MISUSED)
         case CheckTimeoutError():
             return broken(
                 str(error),
@@ -89,12 +89,10 @@ def from_error(error: Exception) -> Finding:
                 trouble=Trouble.FAILED,
             )
         case BurstwatchError():
-            return broken(str(error), fix="do what the message says", trouble=Trouble.FAILED)
+            return broken(str(error), fix="follow the instructions in the message", trouble=Trouble.FAILED)
         case _:
             message = f"unexpected {type(error).__name__}: {error}"
-            return broken(
-                message, fix="this is a fault in burstctl: please report it", trouble=Trouble.FAILED
-            )
+            return broken(message, fix="this is a bug in burstctl: please report it", trouble=Trouble.FAILED)
 
 
 def from_failure(failure: AwsFailure) -> Finding:

@@ -48,7 +48,7 @@ def simulate(
     try:
         principal = find_principal(doctor_context)
         if principal is None:
-            reason = "IAM cannot simulate this sort of identity"
+            reason = "IAM cannot simulate this kind of identity"
             return dict.fromkeys(actions, SimulationResult(outcome=SimulationOutcome.UNKNOWN, reason=reason))
         return dict(_simulate_pages(doctor_context, principal, actions, resource, request_context or {}))
     except AwsError as error:
@@ -59,7 +59,7 @@ def simulate(
 
 
 def find_principal(context: DoctorContext) -> str | None:
-    """The user or role of the caller, as IAM names it; None if there is none to simulate.
+    """The user or role of the caller, as IAM names it; None if nothing can be simulated.
 
     Raises:
     AwsError: only IAM knows it, and the call fails.

@@ -12,7 +12,7 @@ from burstctl.doctor.finding import CheckTimeoutError, Finding, LookupFailedErro
 from burstctl.doctor.registry import CHECKS, CREDENTIALS_CHECK, Check
 from burstwatch.core.text import format_duration
 
-_NO_FINDINGS: Final = "there is nothing to look at"
+_NO_FINDINGS: Final = "there is nothing to check"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +64,8 @@ def _lookup_finding(check: Check, error: LookupFailedError) -> Finding:
     """A failed lookup is reported once, by the check that owns it."""
     if error.owner == check.name:
         return from_error(error.error)
-    return skipped(f"not known, because of what is said at {error.owner}")
+    return skipped(f"unknown; see {error.owner}")
 
 
 def _timeout_findings(check: Check) -> Sequence[Finding]:
-    return (from_error(CheckTimeoutError(f"it did not end within {format_duration(check.timeout_s)}")),)
+    return (from_error(CheckTimeoutError(f"it did not finish within {format_duration(check.timeout_s)}")),)

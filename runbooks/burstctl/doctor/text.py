@@ -70,8 +70,8 @@ def describe_totals(results: Sequence[CheckResult]) -> str:
     """``1 broken, 2 warnings, 14 ok, 3 skipped``."""
     verdicts = [finding.verdict for result in results for finding in result.findings]
     counts = {verdict: verdicts.count(verdict) for verdict in Verdict}
-    words = {Verdict.WARNING: "warning" if counts[Verdict.WARNING] == 1 else "warnings"}
-    parts = [f"{count:,} {words.get(verdict, verdict)}" for verdict, count in counts.items() if count]
+    labels = {Verdict.WARNING: "warning" if counts[Verdict.WARNING] == 1 else "warnings"}
+    parts = [f"{count:,} {labels.get(verdict, verdict)}" for verdict, count in counts.items() if count]
     return ", ".join(parts)
 
 
@@ -107,7 +107,7 @@ def _urgent_lines(merged: _MergedFinding) -> Iterator[_Line]:
         yield _styled(line, _VERDICT_STYLES[merged.finding.verdict] if not index else "", len(label))
     yield from _indent(_describe(merged), 4)
     if merged.finding.fix:
-        yield from _indent(f"To mend it: {_sanitise(merged.finding.fix)}", 4)
+        yield from _indent(f"To fix it:  {_sanitise(merged.finding.fix)}", 4)
     for command in merged.finding.commands:
         yield from (_styled(f"      {line}") for line in _wrap_command(command))
     if merged.finding.page:
@@ -121,13 +121,13 @@ def _other_lines(merged: _MergedFinding) -> Iterator[_Line]:
         first += f"{merged.checks[0]:{_NAME_COLUMNS}}"
     else:
         sentence = f"{', '.join(merged.checks)}: {sentence}"
-    style, indent, words = _VERDICT_STYLES[merged.finding.verdict], len(first), sentence.split()
+    style, indent, parts = _VERDICT_STYLES[merged.finding.verdict], len(first), sentence.split()
     if (
-        max(map(display_width, words), default=0) > COLUMNS - indent
+        max(map(display_width, parts), default=0) > COLUMNS - indent
     ):  # a path, which is of no use in two pieces
         yield _styled(first.rstrip(), style, len(label) + 2)
         first, style, indent = " " * _DEEP_INDENT, "", _DEEP_INDENT
-    lines = wrap(words, COLUMNS - indent)
+    lines = wrap(parts, COLUMNS - indent)
     if merged.finding.fix:
         lines += wrap_hanging(f"-> {_sanitise(merged.finding.fix)}", COLUMNS - indent)
     yield _styled(f"{first}{lines[0]}", style, len(label) + 2)
@@ -155,9 +155,9 @@ def _indent(text: str, indent: int) -> Iterator[_Line]:
 
 def _wrap_command(command: str) -> list[str]:
     """A command on as many lines as it takes, each but the last continued; no word of it is broken."""
-    first, *words = _WORD_PATTERN.findall(sanitise(command, 4 * _MAX_TEXT_LENGTH))
+    first, *parts = _WORD_PATTERN.findall(sanitise(command, 4 * _MAX_TEXT_LENGTH))
     lines = [first]
-    for word in words:
+    for word in parts:
         if display_width(f"{lines[-1]} {word}") <= _COMMAND_COLUMNS:
             lines[-1] += f" {word}"
         else:

@@ -1,4 +1,4 @@
-"""``burstctl experiment``: measures with a volume of your own what nobody has measured."""
+"""``burstctl experiment``: measures undocumented behaviour with one of your volumes."""
 
 import os
 from dataclasses import replace
@@ -41,16 +41,16 @@ PAGE: Final = "runbooks/CreditResetExperiment.md"
 EXAMPLES: Final = (
     (
         "burstctl experiment credit-reset vol-0123456789abcdef0 --dry-run",
-        "whether it could tell, for how much",
+        "whether it could answer the question, and its price",
     ),
     ("burstctl experiment credit-reset vol-0123456789abcdef0", "asks, then takes an hour or more"),
     (
         "burstctl experiment credit-reset vol-0123456789abcdef0 --to io2 --away 1h",
-        "by way of io2, and there for an hour; run it again to go on after Ctrl-C",
+        "via io2, for an hour; run it again to resume after Ctrl-C",
     ),
-    ("burstctl experiment credit-reset vol-0123456789abcdef0 --abandon", "bring it home, and no answer"),
+    ("burstctl experiment credit-reset vol-0123456789abcdef0 --abandon", "return it, without an answer"),
 )
-_LABEL_BYTES: Final = 4  # enough that two reports of a second differ
+_LABEL_BYTES: Final = 4  # Enough to distinguish two reports of the same second.
 _PLAN_VALID_FOR_S: Final = 900
 """A confirmation later than this is refused, because the plan may no longer be valid."""
 _AWAY_RANGE: Final = Duration(timedelta(seconds=MIN_AWAY_S), timedelta(seconds=MAX_AWAY_S))
@@ -59,7 +59,7 @@ _AWAY_RANGE: Final = Duration(timedelta(seconds=MIN_AWAY_S), timedelta(seconds=M
 @click.group(cls=CommandGroup, examples=EXAMPLES[:2], page=PAGE)
 @click.pass_context
 def experiment(context: click.Context) -> None:
-    """Measure what nobody documents, with a volume that you name.
+    """Measure undocumented behaviour, with a volume that you name.
 
     An experiment modifies that volume and brings it back, under the guards of every flip.
     """
@@ -75,37 +75,37 @@ def experiment(context: click.Context) -> None:
     type=TargetType(),
     default="io1",
     metavar="io1|io2|gp3",
-    help="What it becomes. Default: io1.",
+    help="The temporary type. Default: io1.",
 )
 @click.option(
     "--away",
     "min_away",
     type=_AWAY_RANGE,
     metavar="SPAN",
-    help="At least so long, 15m to 12h; longer where it takes that to tell.",
+    help="Minimum time away, 15m to 12h; longer if the answer requires it.",
 )
 @click.option(
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where the report goes. Default: a file beside the ledger.",
+    help="The report file. Default: a file beside the ledger.",
 )
-@click.option("--tell-id", "includes_volume_id", is_flag=True, help="Write the volume's id into the report.")
-@click.option("--abandon", is_flag=True, help="Bring the volume home and end it, without an answer.")
-@click.option("--dry-run", is_flag=True, help="Show the plan, or how far it has come; do nothing.")
-@click.option("--yes", "assumes_yes", is_flag=True, help="Do not ask; needed where there is no terminal.")
+@click.option("--tell-id", "includes_volume_id", is_flag=True, help="Write the volume's ID into the report.")
+@click.option("--abandon", is_flag=True, help="Return the volume and stop, without an answer.")
+@click.option("--dry-run", is_flag=True, help="Show the plan or the progress; do nothing.")
+@click.option("--yes", "assumes_yes", is_flag=True, help="Do not ask; required without a terminal.")
 @common_options
 def credit_reset(options: Options, *, abandon: bool, **values: Any) -> ExitCode:
-    """Find out what becomes of a burst balance on the way from gp2 to io1 and back.
+    """Measure the burst balance of a volume before and after a modification from gp2 to io1 and back.
 
-    Nobody knows whether it is kept, refilled, reset or emptied. For a volume whose burst nobody minds losing:
-    it is held against the watchdog, modified, left alone for as long as it takes to tell the answers apart,
-    and returned; the datapoints after that tell, or do not, and a report to share says why.
+    It is not documented whether the balance is kept, refilled, reset or emptied. Use a volume that may lose
+    its burst. It is put on hold, modified, left for as long as the answers require, and returned. The
+    datapoints after that may show the answer, and a report that can be shared explains why.
 
-    It takes an hour or more. After Ctrl-C, or whatever ended it, the same command goes on.
+    It takes an hour or more. After Ctrl-C or a crash, the same command resumes it.
 
-    Exits 0 with any conclusion, 1 if there is none, 4 if something speaks against it, 130 if the answer is no
-    or it was interrupted.
+    Exits 0 with any conclusion, 1 without one, 4 if a condition is not met, 130 if you decline
+    or interrupt it.
     """
     request = ExperimentRequest(**values)
     volume_id = request.volume_id
@@ -117,7 +117,7 @@ def credit_reset(options: Options, *, abandon: bool, **values: Any) -> ExitCode:
         if journal is not None:
             return _resume(context, store, request, is_abandoned=abandon)
         if abandon:
-            print_info(f"{volume_id}: nothing to abandon, there is no experiment with it")
+            print_info(f"{volume_id}: there is no experiment to abandon")
             return ExitCode.OK
         return _start(context, store, request)
 
@@ -143,7 +143,7 @@ def _start(context: CommandContext, store: JournalStore, request: ExperimentRequ
     if request.dry_run:
         print_info("a dry run: nothing was modified, nothing was recorded")
         return ExitCode.OK
-    question = f"May {request.volume_id} lose its burst for this, and shall it begin?"
+    question = f"May {request.volume_id} lose its burst for this experiment? Start?"
     if not confirm(question, assumes_yes=request.assumes_yes):
         return ExitCode.INTERRUPTED
     if (age_s := context.services.clock() - preflight.read_at_s) > _PLAN_VALID_FOR_S:
@@ -154,7 +154,7 @@ def _start(context: CommandContext, store: JournalStore, request: ExperimentRequ
         return ExitCode.OK if context.options.exit_zero else ExitCode.REFUSED
     with store.lock(request.volume_id):
         if store.find_open(request.volume_id) is not None:
-            raise SettingsError("another process has begun it meanwhile: the same command goes on with it")
+            raise SettingsError("another process has already started it: the same command resumes it")
         journal = _new_journal(context, store, request, preflight)
         store.save(journal)
         return _run(context, store, journal)
@@ -169,7 +169,7 @@ def _resume(
     with store.lock(request.volume_id):
         journal = store.find_open(request.volume_id)
         if journal is None:
-            print_info(f"{request.volume_id}: it was over a moment ago")
+            print_info(f"{request.volume_id}: it has just ended")
             return ExitCode.OK
         report = str(request.report.absolute()) if request.report else journal.report
         journal = replace(
@@ -242,7 +242,7 @@ def _show_result(context: CommandContext, result: ExperimentResult) -> None:
     elif journal.is_over:
         print_output(lay_out(*describe_conclusion(result)))
     if result.conclusion is not None:
-        print_info(f"the report, fit to be shared: {journal.report}")
+        print_info(f"the report, safe to share: {journal.report}")
 
 
 def _find_open_journal(context: CommandContext, store: JournalStore, volume_id: str) -> Journal | None:

@@ -1,8 +1,8 @@
 """How far a bucket's credits can be known: bands of what it can hold, moved through time.
 
 As gp2, a bucket earns its baseline and each operation takes a credit, between empty and full. What CloudWatch
-does not show widens the bounds: when in a minute the operations came, how exactly they are counted, at which
-moment of its period a datapoint was read, and how it is rounded.
+does not show widens the bounds: when in a minute the operations came, and how exactly they are counted. The
+moment in its period at which a datapoint was read, and its rounding, do so as well.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -63,20 +63,20 @@ Segments = Sequence[tuple[float, CreditModel]]
 """How credits move until each of these moments, in their order."""
 
 
-def burst_model(balance: Bounds, earned: Bounds, spent: Bounds) -> Bounds:
+def burst_model(balance: Bounds, earned: Bounds, used: Bounds) -> Bounds:
     """As gp2. At worst it earns first and a full bucket loses some; at best it pays first."""
-    low = max(0.0, min(FULL_CREDITS, balance.low + earned.low) - spent.high)
-    return Bounds(low, min(FULL_CREDITS, max(0.0, balance.high - spent.low) + earned.high))
+    low = max(0.0, min(FULL_CREDITS, balance.low + earned.low) - used.high)
+    return Bounds(low, min(FULL_CREDITS, max(0.0, balance.high - used.low) + earned.high))
 
 
-def burst_or_idle_model(balance: Bounds, earned: Bounds, spent: Bounds) -> Bounds:
+def burst_or_idle_model(balance: Bounds, earned: Bounds, used: Bounds) -> Bounds:
     """As gp2 or at rest, which may change at any moment."""
-    return Bounds(max(0.0, balance.low - spent.high), min(FULL_CREDITS, balance.high + earned.high))
+    return Bounds(max(0.0, balance.low - used.high), min(FULL_CREDITS, balance.high + earned.high))
 
 
-def refill_model(balance: Bounds, earned: Bounds, spent: Bounds) -> Bounds:
+def refill_model(balance: Bounds, earned: Bounds, used: Bounds) -> Bounds:
     """Not gp2, but earning as if it were; operations may take credits, or not."""
-    min_gain = max(0.0, earned.low - spent.high)
+    min_gain = max(0.0, earned.low - used.high)
     return Bounds(min(FULL_CREDITS, balance.low + min_gain), min(FULL_CREDITS, balance.high + earned.high))
 
 
@@ -209,19 +209,19 @@ class BucketModel:
 
     def predict_sample(self, balance: Bounds, start_s: float) -> Bounds:
         """What a datapoint can be, in per cent, whose period begins with this in the bucket."""
-        earned, spent = self._flow_in_period(start_s)
-        low = max(0.0, balance.low - spent.high - _NOISE_CREDITS)
+        earned, used = self._flow_in_period(start_s)
+        low = max(0.0, balance.low - used.high - _NOISE_CREDITS)
         return Bounds(low, min(FULL_CREDITS, balance.high + earned.high + _NOISE_CREDITS)).in_pct()
 
     def _bounds_at_start(self, sample: Sample) -> Bounds:
-        earned, spent = self._flow_in_period(sample.start_at_s)
+        earned, used = self._flow_in_period(sample.start_at_s)
         value = sample.value * CREDITS_PER_PCT
-        return Bounds(value - _NOISE_CREDITS - earned.high, value + _NOISE_CREDITS + spent.high)
+        return Bounds(value - _NOISE_CREDITS - earned.high, value + _NOISE_CREDITS + used.high)
 
     def _bounds_at_end(self, sample: Sample) -> Bounds:
-        earned, spent = self._flow_in_period(sample.start_at_s)
+        earned, used = self._flow_in_period(sample.start_at_s)
         value = sample.value * CREDITS_PER_PCT
-        return Bounds(value - _NOISE_CREDITS - spent.high, value + _NOISE_CREDITS + earned.high)
+        return Bounds(value - _NOISE_CREDITS - used.high, value + _NOISE_CREDITS + earned.high)
 
     def _flow_in_period(self, start_s: float) -> tuple[Bounds, Bounds]:
         end_s = start_s + self.period_s

@@ -383,7 +383,7 @@ def _explain_unclear(consistent: Sequence[Hypothesis], overlapping: Sequence[Hyp
             " too near to say."
         )
     if not consistent:
-        return "None of the four fits: something else became of it, or somebody had a hand in it."
+        return "None of the four fits: the balance changed in another way, or someone intervened."
     excluded = " or ".join(hypothesis for hypothesis in Hypothesis if hypothesis not in consistent)
     exclusion = f"; it was not {excluded}" if excluded else ""
-    return f"It was {' or '.join(consistent)}, which cannot be told apart{exclusion}."
+    return f"It was {' or '.join(consistent)}, which cannot be distinguished{exclusion}."

@@ -43,7 +43,7 @@ class ModificationTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
-    """An experiment with one volume; ``label`` replaces the volume's ID where it must not be published.
+    """An experiment with one volume; ``label`` replaces the volume's ID if it must not be published.
 
     The volume stays on its target for ``away_s``, or for ``stay_s`` once the duration of the modification is
     known. ``lasts_s`` is the longest that everything may take. ``is_abandoned``: a person ended it, and
@@ -122,7 +122,7 @@ class JournalStore:
     directory: Path
 
     def find_open(self, volume_id: str) -> Journal | None:
-        """The experiment with this volume that is not concluded; None if there is none.
+        """The experiment with this volume that is not concluded, or None.
 
         Raises:
             JournalError: a journal cannot be read.
@@ -149,7 +149,7 @@ class JournalStore:
         """
         self._make_directory()
         message = (
-            f"another process is at the experiment with {volume_id}: wait for it, or end it with Ctrl-C; this"
+            f"another process runs the experiment with {volume_id}: wait for it, or end it with Ctrl-C; this"
             " command goes on where it stopped"
         )
         with exclusive_lock(self.directory / f".{_FILE_PREFIX}-{volume_id}.lock", message):

@@ -14,7 +14,7 @@ from burstwatch.core.flips.guards import QUOTA
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.text import format_clock, format_duration, format_usd
 
-MEANT_FOR: Final = "a volume whose burst nobody minds losing: it may come back without a single credit"
+MEANT_FOR: Final = "a volume that may lose its burst: it may return with no credits at all"
 
 
 def render_outline(preflight: PreflightResult, policy: Policy) -> str:
@@ -40,7 +40,7 @@ def render_outline(preflight: PreflightResult, policy: Policy) -> str:
 def _now(preflight: PreflightResult) -> list[str]:
     newest = preflight.newest
     if newest is None:
-        return ["CloudWatch tells no balance"]
+        return ["CloudWatch has no balance"]
     balance = (
         f"{newest.value:.1f} % of its burst balance in the minute from {format_clock(newest.start_at_s)} UTC"
     )
@@ -52,15 +52,15 @@ def _steps(preflight: PreflightResult, quickest: Outline, expected: Outline) -> 
     predictions = quickest.predictions
     stay_step = f"stay for {format_duration(quickest.away_s)}"
     if not predictions[Hypothesis.KEPT].overlaps(predictions[Hypothesis.REFILLED]):
-        stay_step += ", long enough to tell refilled from kept"
+        stay_step += ", long enough to distinguish refilled from kept"
     if expected.away_s > quickest.away_s:
         duration = format_duration(expected.modify_s)
         stay_step += f"; {format_duration(expected.away_s)} if AWS takes {duration} for each way"
     return [
-        "hold it against the watchdog",
+        "put it on hold, so that the watchdog leaves it alone",
         f"{plan.current} -> {plan.target}; AWS takes minutes to hours",
         stay_step,
-        f"{plan.target} -> {plan.current}, whatever came of it",
+        f"{plan.target} -> {plan.current}, whatever the result",
         f"{format_duration(MIN_RETURN_SPAN_S)} of datapoints, a report, release",
     ]
 
@@ -68,7 +68,7 @@ def _steps(preflight: PreflightResult, quickest: Outline, expected: Outline) -> 
 def _predictions(predictions: Mapping[Hypothesis, Bounds]) -> list[str]:
     return [
         *(f"{f'{hypothesis}:':<21}{bounds}" for hypothesis, bounds in predictions.items()),
-        f"at AWS's quickest, with {NOISE_PCT:g} % for rounding; told from each other where they do not meet",
+        f"at AWS's quickest, with {NOISE_PCT:g} % for rounding; distinct if they do not overlap",
     ]
 
 
@@ -88,7 +88,7 @@ def _costs(preflight: PreflightResult, quickest: Outline, expected: Outline) -> 
     per_month = (
         f"{format_usd(plan.usd_per_month_now)} -> {format_usd(plan.usd_per_month)} a month while it is away"
     )
-    total = f"{format_usd_difference(min_usd)} in all, {format_usd_difference(max_usd)} if AWS takes its time"
+    total = f"{format_usd_difference(min_usd)} in all, {format_usd_difference(max_usd)} if AWS is slow"
     return [f"{per_month}: {total}; {PRICES}"]
 
 
@@ -102,7 +102,7 @@ def _quota(preflight: PreflightResult) -> str:
 
 
 def _recovery(policy: Policy) -> str:
-    resume = "Ctrl-C or a crash ends nothing: the same command goes on, --abandon brings the volume home"
+    resume = "after Ctrl-C or a crash, the same command resumes it; --abandon returns the volume"
     if policy.mode.highest is Mode.AUTO:
-        return f"{resume}; if neither comes, a watch --act does when the hold is over"
-    return f"{resume}; if neither comes, nobody does"
+        return f"{resume}; without either, a watch --act returns it when the hold is over"
+    return f"{resume}; without either, it is not returned"

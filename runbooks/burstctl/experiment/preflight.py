@@ -45,9 +45,9 @@ from burstwatch.core.watch.window_status import WindowSchedule
 MODIFICATIONS_NEEDED: Final = 2
 """One to the target and one back. A third must remain for people."""
 
-_MAX_DATAPOINT_AGE_S: Final = 600  # two datapoints at five minutes: the balance is current
-_SLACK_S: Final = 1800  # for late datapoints, late ticks and a modification that is slower than expected
-_SIX_HOURS_S: Final = 6 * HOUR_S  # the older rule of AWS: one modification in six hours
+_MAX_DATAPOINT_AGE_S: Final = 600  # Two datapoints at five minutes: the balance is current.
+_SLACK_S: Final = 1800  # For late datapoints, late ticks and a slow modification.
+_SIX_HOURS_S: Final = 6 * HOUR_S  # The older rule of AWS: one modification in six hours.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ def run_preflight(context: CommandContext, request: ExperimentRequest) -> Prefli
         )
     if report.ignored:
         raise BurstwatchError(
-            f"{request.volume_id} is tagged {IGNORE}, so nobody looks at it: take the tag away, or take"
+            f"{request.volume_id} is tagged {IGNORE}, so it is not watched: remove the tag, or use"
             " another volume"
         )
     batch = plan_request(
@@ -216,7 +216,7 @@ class _Preflight:
     def _failures(self, quickest: Outline | None, expected: Outline | None) -> Iterator[PreflightFailure]:
         state = self.planned.plan.context.state
         if state.flip is not None:
-            reason = f"it is flipped already, to {state.flip.target}, asked for by {state.flip.by}"
+            reason = f"it is flipped already, to {state.flip.target}, requested by {state.flip.by}"
             yield PreflightFailure(
                 name="flipped", reason=f"{reason}: burstctl flip-back {self.volume.volume_id}"
             )
@@ -227,7 +227,7 @@ class _Preflight:
         yield from self._risk_failures(expected)
         yield from self._quota_failures()
         if not can_burst(self.volume):
-            reason = f"a {self.volume.volume_type} of {self.volume.size_gib:,} GiB lives on no burst balance"
+            reason = f"a {self.volume.volume_type} of {self.volume.size_gib:,} GiB has no burst balance"
             yield PreflightFailure(name="no_balance", reason=f"{reason}: take a gp2 below 1,000 GiB")
             return
         yield from self._telemetry_failures()
@@ -239,12 +239,12 @@ class _Preflight:
         state, decision = self.planned.plan.context.state, self.decision
         if decision.volume_settings.is_critical:
             yield PreflightFailure(
-                name="critical", reason="it is tagged critical: take one nobody would miss"
+                name="critical", reason="it is tagged critical: use a less important volume"
             )
         if state.modifications.contested_at_s is not None:
-            reason = f"somebody else changed it, seen {format_instant(state.modifications.contested_at_s)}"
+            reason = f"someone else changed it, seen {format_instant(state.modifications.contested_at_s)}"
             yield PreflightFailure(
-                name="changed_by_others", reason=f"{reason}: burstctl release, when that is mended"
+                name="changed_by_others", reason=f"{reason}: burstctl release, when that is resolved"
             )
         alert_level = state.alerts.open_level or (decision.level if decision.level.is_alerting else None)
         if alert_level is not None:
@@ -270,7 +270,7 @@ class _Preflight:
             return
         reason = (
             f"{len(modifications)} of AWS's {QUOTA} modifications in 24 h are used; it takes"
-            f" {MODIFICATIONS_NEEDED}, and one is kept for people"
+            f" {MODIFICATIONS_NEEDED}, and one is reserved for manual use"
         )
         free_at_s = modifications[-(QUOTA - MODIFICATIONS_NEEDED - 1) - 1].at_s + DAY_S
         yield PreflightFailure(name="quota_reserve", reason=f"{reason}; it ends {format_instant(free_at_s)}")
@@ -292,8 +292,8 @@ class _Preflight:
         )
         if credits_before(round_trip) is None:
             reason = (
-                "in the last half hour its balance did not move as its operations say, so what they take"
-                " after the return could not be reckoned: take a quieter volume"
+                "in the last half hour its balance did not change as its operations imply, so their cost"
+                " after the return could not be computed: use a quieter volume"
             )
             yield PreflightFailure(name="unsteady", reason=reason)
 
@@ -301,14 +301,14 @@ class _Preflight:
         if newest.value > MAX_START_BALANCE_PCT:
             reason = (
                 f"its balance is {newest.value:.1f} %, above {MAX_START_BALANCE_PCT:g} %: refilled and reset"
-                " would look alike; let something drain it first"
+                " would look alike; drain it first"
             )
             yield PreflightFailure(name="balance_too_high", reason=reason)
             return
         predictions = quickest.predictions
         for first, second in indistinguishable_pairs(predictions):
             reason = (
-                f"{first} ({predictions[first]}) and {second} ({predictions[second]}) could not be told apart"
+                f"{first} ({predictions[first]}) and {second} ({predictions[second]}) cannot be distinguished"
                 f" after {format_duration(quickest.away_s)} away: {_advice(second, self.volume.size_gib)}"
             )
             yield PreflightFailure(name="would_not_tell", reason=reason)
@@ -319,5 +319,8 @@ def _advice(hypothesis: Hypothesis, size_gib: int) -> str:
     if hypothesis is Hypothesis.EMPTIED:
         return f"let it refill first, at {rate:.2f} % a minute"
     if hypothesis is Hypothesis.RESET:
-        return f"its size earns {rate:.2f} % a minute: begin lower, stay shorter, or take a smaller volume"
+        return (
+            f"its size earns {rate:.2f} % a minute: start with a lower balance, stay shorter, or"
+            " use a smaller volume"
+        )
     return f"with datapoints good to {NOISE_PCT:g} % that takes more than {format_duration(MAX_AWAY_S)} here"

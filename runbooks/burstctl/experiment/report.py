@@ -27,7 +27,7 @@ _MEANINGS: Final = {
     Hypothesis.RESET: "It came back with a full bucket.",
     Hypothesis.EMPTIED: "It came back with an empty bucket.",
 }
-_NO_ANSWER: Final = "The datapoints do not tell which of the four answers is true."
+_NO_ANSWER: Final = "The datapoints do not show which of the four answers is true."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ def describe_conclusion(result: ExperimentResult) -> list[str]:
     """The answer in a sentence or two, and how it follows."""
     verdict = result.verdict
     if verdict is None:
-        return [f"There is no answer: {result.journal.failed or 'it was ended before there was one'}."]
+        return [f"There is no answer: {result.journal.failed or 'it was stopped before there was one'}."]
     meaning = _MEANINGS[verdict.hypothesis] if verdict.hypothesis else _NO_ANSWER
     return [f"{verdict.conclusion.capitalize()}. {meaning}", *verdict.reasoning]
 
@@ -76,14 +76,14 @@ def render_markdown(result: ExperimentResult) -> str:
         f"# The burst balance of a gp2 volume after {target.volume_type}, measured {day}",
         "",
         *_paragraphs(describe_conclusion(result)),
-        *_section("Where and what", _environment(result)),
-        *_section("What AWS was asked for", _modification_table(journal)),
+        *_section("Environment", _environment(result)),
+        *_section("Requests to AWS", _modification_table(journal)),
     ]
     if result.verdict is not None and result.verdict.predictions is not None:
         lines += _section("What each answer allowed", _prediction_table(result.verdict))
     if result.round_trip is not None:
         lines += _section("Datapoints", _datapoint_table(result.round_trip))
-    lines += _section("How it was told", _METHOD)
+    lines += _section("Method", _METHOD)
     lines += _section("To share this", _SHARING)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -136,7 +136,7 @@ def _environment(result: ExperimentResult) -> list[str]:
         ("Region", journal.region),
         (
             "Volume",
-            result.volume_label if journal.tells_id else f"{result.volume_label}, a word in place of its id",
+            result.volume_label if journal.tells_id else f"{result.volume_label}, a word instead of its ID",
         ),
         ("Size", f"{journal.size_gib:,} GiB"),
         ("Was", f"{journal.original}, baseline {baseline:,} IOPS"),
@@ -243,19 +243,19 @@ def _times_document(times: ModificationTimes | None) -> "ModificationTimesDocume
 
 
 _METHOD: Final = (
-    "Each answer was followed as the least and the most that the bucket could hold. Before it left and after",
-    "it was home it earned its baseline, and each operation took a credit; on its way nobody knows for how",
-    "long it still did, or did again. Allowed for were, of each datapoint, any moment of its period, and",
+    "For each answer, the minimum and maximum credits of the bucket were computed. Before it left gp2,",
+    "and after it returned, it earned its baseline, and each operation used a credit. When exactly this",
+    "stopped and resumed is unknown. The tolerances are any moment of the period of a datapoint, and",
     "",
     f"- {NOISE_PCT:g} % of the bucket for rounding,",
     f"- {EARNING_ERROR * 100:g} % of what is earned,",
-    f"- {SPENDING_ERROR * 100:g} % of what operations take.",
+    f"- {SPENDING_ERROR * 100:g} % of what operations use.",
     "",
-    "An answer stands if it alone fits every datapoint and what it allows meets nothing that another allows;",
-    f"else the conclusion is `{UNCLEAR}`.",
+    "An answer is the conclusion if it alone fits every datapoint, and its range overlaps no other",
+    f"range. Otherwise the conclusion is `{UNCLEAR}`.",
 )
 _SHARING: Final = (
-    "One measurement is one volume in one region on one day; others make it knowledge. Open an issue in the",
+    "This measures one volume in one region on one day; more measurements are needed. Open an issue in the",
     "repository of burstwatch with the title `credit-reset: CONCLUSION, REGION, SIZE GiB, DATE` and paste",
-    "this page. Look through it first: it holds no account id, no name and no tag.",
+    "this page. Review it first: it contains no account ID, no name and no tag.",
 )

@@ -111,13 +111,13 @@ class ExperimentRunner:
         state = self._assess()
         flip = state.flip
         if flip is not None and not self._is_own(flip):
-            self._fail(f"{flip.by} has asked for {flip.requested_config} meanwhile")
+            self._fail(f"{flip.by} has requested {flip.requested_config} in the meantime")
         elif flip is not None and flip.status is FlipStatus.ON_TARGET:
             self._enter_stage(Stage.AWAY, self._modification_times(flip.started_at_s, flip.reached_at_s))
         elif flip is not None:
             self._wait_for_aws(flip)
         elif state.is_contested or self._has_reached_target():
-            self._fail("somebody else changed or returned it")
+            self._fail("someone else changed or returned it")
         elif self.journal.is_abandoned:
             self._save(stage=Stage.CONCLUDED)
         else:
@@ -153,7 +153,7 @@ class ExperimentRunner:
         """What has come up since it was agreed to."""
         if self._now_s - self.journal.begun_s > _CONFIRMATION_VALID_FOR_S:
             agreed_at = format_instant(self.journal.begun_s)
-            return f"it was agreed to at {agreed_at}, and much may have changed since: begin anew"
+            return f"it was confirmed at {agreed_at}, and much may have changed since: start again"
         modifications = len(modifications_used(state, self._modification(), self._now_s))
         if modifications > QUOTA - MODIFICATIONS_NEEDED - 1:
             return f"{modifications} of AWS's {QUOTA} modifications in 24 h are used, which leaves too few"
@@ -168,7 +168,7 @@ class ExperimentRunner:
         flip = state.flip
         is_own = flip is not None and self._is_own(flip) and flip.direction is Direction.FLIP
         if not is_own or state.is_contested:
-            self._fail("somebody else changed or returned it while it was away")
+            self._fail("someone else changed or returned it while it was away")
             return
         if journal.stay_s is None and not journal.is_abandoned:
             self._set_stay()
@@ -183,7 +183,7 @@ class ExperimentRunner:
         self.waiter.wait_until(min(ends_s, now_s + _SLOW_POLL_INTERVAL_S))
 
     def _set_stay(self) -> None:
-        """Reckon how long it stays; while CloudWatch does not answer that can wait, until it might return."""
+        """Compute how long it stays. While CloudWatch does not answer, it waits until the return is due."""
         journal, now_s = self.journal, self._now_s
         assert journal.out is not None
         round_trip, failures = read_round_trip(self.context.services, journal, now_s)
@@ -193,7 +193,7 @@ class ExperimentRunner:
             return
         self._report_failures(failures)
         self._ensure_hold()
-        self._report_progress("how long it stays is reckoned when CloudWatch answers")
+        self._report_progress("how long it stays is computed when CloudWatch answers")
         self.waiter.wait_until(min(ends_s, now_s + _POLL_INTERVAL_S))
 
     def _required_stay_s(self, round_trip: RoundTrip) -> int:
@@ -214,7 +214,7 @@ class ExperimentRunner:
         if needed_s is None:
             self._report_progress(
                 f"AWS took {format_duration(modify_s)}: if the way back takes as long, no stay up to"
-                f" {format_duration(MAX_AWAY_S)} tells refilled from kept for sure"
+                f" {format_duration(MAX_AWAY_S)} distinguishes refilled from kept with certainty"
             )
             return journal.away_s
         if needed_s > journal.away_s:
@@ -232,7 +232,7 @@ class ExperimentRunner:
             self._confirm_return(state)
         elif not self._is_own(flip) or state.is_contested:
             author = "" if self._is_own(flip) else f": {flip.by} asked for {flip.requested_config}"
-            self._fail(f"somebody else has a hand in it{author}")
+            self._fail(f"someone else has changed it{author}")
         elif flip.status is FlipStatus.ON_TARGET:
             self._request_flip_back(state)
         else:
@@ -258,7 +258,7 @@ class ExperimentRunner:
         if volume is None:
             self.waiter.wait_until(self._now_s + _POLL_INTERVAL_S)
         elif state.is_contested or not volume.is_gp2:
-            self._fail(f"somebody else changed it; it is {volume.volume_type} now")
+            self._fail(f"someone else changed it; it is {volume.volume_type} now")
         elif self.journal.is_abandoned:
             self._save(stage=Stage.CONCLUDED)
         else:
@@ -348,7 +348,7 @@ class ExperimentRunner:
             return ""
         configuration = configuration_of(volume) or volume.volume_type
         command = f"burstctl flip-back {volume_id}" if flip else f"see burstctl history {volume_id}"
-        return f". It is {configuration} now, and nobody brings it home by itself: {command}"
+        return f". It is {configuration} now, and it is not returned automatically: {command}"
 
     def _report_failures(self, failures: Sequence[str]) -> None:
         """Report failed calls; a failure that repeats is reported once."""
@@ -410,7 +410,7 @@ class ExperimentRunner:
         return volumes[0] if volumes else None
 
     def _modification_times(self, seen_start_s: int | None, seen_end_s: int | None) -> ModificationTimes:
-        """The completed modification according to AWS's record, or to what was observed if there is none."""
+        """The completed modification according to AWS's record, or to what was observed without a record."""
         modification, now_s = self._modification(), int(self._now_s)
         if modification is not None and modification.started_at and modification.ended_at:
             started_at_s, ended_at_s = (

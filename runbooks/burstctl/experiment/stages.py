@@ -30,5 +30,5 @@ def describe_resume(journal: Journal) -> str:
     """The commands that continue and that end the experiment."""
     command = f"burstctl experiment credit-reset {journal.volume_id}"
     if journal.is_abandoned:
-        return f"run it again to bring it home: {command}"
-    return f"run it again to go on, with --abandon to bring it home at once: {command}"
+        return f"run it again to return it: {command}"
+    return f"run it again to resume, or with --abandon to return it at once: {command}"

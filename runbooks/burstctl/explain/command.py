@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 @click.command(
     cls=Command,
     examples=(
-        ("burstctl explain vol-0123456789abcdef0", "why it is at its level, and what would change that"),
+        ("burstctl explain vol-0123456789abcdef0", "the reason for its level, and what would change it"),
         ("burstctl explain vol-0123456789abcdef0 --json", "the same numbers for programs"),
     ),
     page="runbooks/BurstBalanceDraining.md",
 )
 @click.argument("volume", type=VolumeId())
-@click.option("--verbose", is_flag=True, help="Show also how each number and the next look are worked out.")
+@click.option("--verbose", is_flag=True, help="Also show how each number and the next look are computed.")
 @common_options
 def explain(volume: str, options: Options, *, verbose: bool) -> ExitCode:
     """Show the decision about VOLUME and every number behind it; changes nothing.

@@ -59,7 +59,7 @@ _WATCHDOG_ACTIONS: Final = {
 _MODE_DESCRIPTIONS: Final = {
     Mode.OBSERVE: "reports only, no alert",
     Mode.PROPOSE: "alerts with the command to run, modifies nothing",
-    Mode.AUTO: "alerts, and may be flipped where the watchdog may act",
+    Mode.AUTO: "alerts, and may be flipped if the watchdog may act",
 }
 
 
@@ -182,7 +182,9 @@ def _external_change(state: VolumeState | None) -> list[str]:
         format_instant(state.modifications.contested_at_s),
         f"burstctl release {state.volume_id}",
     )
-    return [f"somebody else changed it after our flip, seen {seen_at}; it is left to people until: {command}"]
+    return [
+        f"someone else changed it after our flip, seen {seen_at}; it requires manual action until: {command}"
+    ]
 
 
 def to_document(explanation: Explanation) -> "ExplainedVolumeDocument":
@@ -328,14 +330,14 @@ def _baseline(assessment: Assessment) -> list[str]:
     relation = f" = {product:,}, but at least" if product < assessment.baseline_iops else " ="
     earned = f"3 * {size_gib:,} GiB{note}{relation} {assessment.baseline_iops:,} IOPS"
     if not highest_drain_per_s(assessment.baseline_iops):
-        return [f"{earned}, as much as the burst of {BURST_IOPS:,}: it cannot run dry"]
+        return [f"{earned}, as much as the burst of {BURST_IOPS:,}: it never runs out"]
     return [f"{earned}; as many credits come back per second"]
 
 
 def _bound(explanation: Explanation, forecast: Forecast) -> list[str]:
     assessment = explanation.assessment
     if not forecast.soonest_empty_s:
-        return ["none: it may be dry by now"]
+        return ["none: it may be empty by now"]
     lasting_s = _credits_left(assessment) / highest_drain_per_s(assessment.baseline_iops)
     worst_case = (
         f"{_credits_left(assessment):,.0f} / ({BURST_IOPS:,} - {assessment.baseline_iops:,}) ="
@@ -343,11 +345,11 @@ def _bound(explanation: Explanation, forecast: Forecast) -> list[str]:
     )
     deduction = f"less the {assessment.age_s:,.0f} s since the datapoint"
     soonest_at = format_time(explanation.now_s + forecast.soonest_empty_s, explanation.now_s)
-    return [f"{worst_case}, {deduction}: not dry before {soonest_at} UTC"]
+    return [f"{worst_case}, {deduction}: not empty before {soonest_at} UTC"]
 
 
 def _drains(assessment: Assessment, forecast: Forecast) -> list[str]:
-    """One line to a horizon, and which one speaks."""
+    """One line to a horizon, and which one is used."""
     selected = _selected_drain(assessment, forecast)
     lines = [_drain_line(assessment, drain, is_selected=drain is selected) for drain in forecast.drain_rates]
     if not lines:
@@ -362,7 +364,7 @@ def _drains(assessment: Assessment, forecast: Forecast) -> list[str]:
 
 def _drain_line(assessment: Assessment, drain: DrainRate, *, is_selected: bool) -> str:
     empty_in_s = _empty_in_s(assessment, drain)
-    depletion = "not falling" if empty_in_s is None else f"dry in {format_duration(empty_in_s)}"
+    depletion = "not falling" if empty_in_s is None else f"empty in {format_duration(empty_in_s)}"
     rate = round(drain.credits_per_s) or 0
     return f"over {drain.duration_s // 60} min: {rate:,} credits/s, {depletion}{' <-' if is_selected else ''}"
 
@@ -398,13 +400,13 @@ def _estimate(explanation: Explanation, forecast: Forecast) -> list[str]:
         )
         return [f"none: {trend}"]
     if forecast.time_to_empty_s <= 0:
-        return ["dry now"]
+        return ["empty now"]
     assert forecast.drain_per_s is not None
     lasting_s = _credits_left(explanation.assessment) / forecast.drain_per_s
     division = (
         f"{_credits_left(explanation.assessment):,.0f} / {forecast.drain_per_s:,.0f} = {lasting_s:,.0f} s"
     )
-    depletion = f"dry {_format_depletion(explanation.now_s, forecast.time_to_empty_s)}"
+    depletion = f"empty {_format_depletion(explanation.now_s, forecast.time_to_empty_s)}"
     earliest, latest = (
         _format_depletion(explanation.now_s, forecast.earliest_s),
         _format_depletion(explanation.now_s, forecast.latest_s),
@@ -565,7 +567,7 @@ def _ledger_state(explanation: Explanation) -> list[str]:
     if explanation.is_unread:
         lines = [UNREADABLE_STATE]
     elif state is None:
-        lines = ["nothing is going on with this volume"]
+        lines = ["there is no flip, hold or alert of this volume"]
     else:
         lines = [describe_level(state)]
         if state.alerts.level_at_s is not None:

@@ -31,9 +31,13 @@ class TargetType(click.Choice[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> VolumeType:
         if str(value) == VolumeType.GP2:
-            self.fail("gp2 is no target: burstctl flip-back returns a volume to what it was.", param, ctx)
+            self.fail(
+                "gp2 is not a valid target: burstctl flip-back restores the former type.",
+                param,
+                ctx,
+            )
         if str(value) not in TYPE_LIMITS:
-            self.fail(f"{str(value)!r} is no target: give {', '.join(TYPE_LIMITS)}.", param, ctx)
+            self.fail(f"{str(value)!r} is not a valid target: give {', '.join(TYPE_LIMITS)}.", param, ctx)
         return VolumeType(str(value))
 
 
@@ -45,7 +49,7 @@ _SHARED_OPTIONS: Final = (
         multiple=True,
         type=TagTermType(),
         metavar="tag:K=V",
-        help="Volumes with this tag (tag:K: any value); each more narrows the choice.",
+        help="Volumes with this tag (tag:K: any value); repeat to narrow the selection.",
     ),
     click.option(
         "--override",
@@ -53,13 +57,13 @@ _SHARED_OPTIONS: Final = (
         multiple=True,
         type=GuardName(),
         metavar="GUARD",
-        help="Do it although this guard refuses; needs --reason.",
+        help="Override this guard (requires --reason).",
     ),
     click.option(
-        "--reason", type=ReasonText(), metavar="TEXT", help="Why: it stands in the ledger and in alerts."
+        "--reason", type=ReasonText(), metavar="TEXT", help="The reason, for the ledger and alerts."
     ),
     click.option("--dry-run", is_flag=True, help="Show the plan and ask AWS whether it may; do nothing."),
-    click.option("--yes", "assumes_yes", is_flag=True, help="Do not ask; needed where there is no terminal."),
+    click.option("--yes", "assumes_yes", is_flag=True, help="Do not ask; required without a terminal."),
 )
 
 
@@ -84,14 +88,18 @@ def _add_shared_options(function: _Decorated) -> _Decorated:
 )
 @_add_shared_options
 @click.option(
-    "--to", "target", type=TargetType(), metavar="gp3|io1|io2", help="The type; default: tag, policy."
+    "--to",
+    "target",
+    type=TargetType(),
+    metavar="gp3|io1|io2",
+    help="The target type; default: tag, else policy.",
 )
-@click.option("--iops", type=click.IntRange(min=1), metavar="N", help="Exactly so many IOPS.")
+@click.option("--iops", type=click.IntRange(min=1), metavar="N", help="Provision exactly N IOPS.")
 @click.option(
-    "--throughput", type=click.IntRange(min=1), metavar="N", help="Exactly so many MiB/s; gp3 only."
+    "--throughput", type=click.IntRange(min=1), metavar="N", help="Provision exactly N MiB/s; gp3 only."
 )
 @click.option(
-    "--for", "lasts", type=ORDER_DURATION, metavar="SPAN", help="Bring it back after so long, 1m to 30d."
+    "--for", "lasts", type=ORDER_DURATION, metavar="SPAN", help="Flip back after this long (1m-30d)."
 )
 @common_options
 def flip(
@@ -133,10 +141,10 @@ def flip(
 @_add_shared_options
 @common_options
 def flip_back(volumes: Sequence[str], options: Options, **shared: Any) -> ExitCode:
-    """Return flipped volumes to what they were: show the plan and its price, ask, modify.
+    """Return flipped volumes to their former type: show the plan and its price, ask, modify.
 
     The VOLUMEs given, or every volume with a flip in the ledger that carries all the tags given. It does not
-    wait for calm: after it the volume lives on credits again, and nobody knows how many.
+    wait for calm. The volume then depends on credits again, and their number is unknown.
 
     Exits 1 if anything failed or is not clear, else 4 if a guard refuses; 2 if nothing fits --where, 130 if
     the answer is no.
@@ -157,9 +165,9 @@ def _request(
 ) -> FlipRequest:
     """The request, if the options agree with each other."""
     if bool(volumes) == bool(terms):
-        raise click.UsageError("Say which volumes: either their ids, or --where tag:KEY=VALUE.")
+        raise click.UsageError("Select volumes by their IDs or by --where tag:KEY=VALUE.")
     if overridden and reason is None:
-        raise click.UsageError("--override needs --reason: people will read in the ledger why.")
+        raise click.UsageError("--override requires --reason: the ledger keeps it.")
     return FlipRequest(
         direction=direction,
         volume_ids=list(dict.fromkeys(volumes)),

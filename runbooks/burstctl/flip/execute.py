@@ -49,7 +49,7 @@ def modify(context: CommandContext, request: FlipRequest) -> ExitCode:
     try:
         outcomes, failures = _execute(context, request, batch.to_execute) if batch.to_execute else ({}, [])
     except KeyboardInterrupt:
-        print_info("interrupted: what AWS was asked for is in the ledger (burstctl history), the rest is not")
+        print_info("interrupted: requests sent to AWS are in the ledger (burstctl history), the rest is not")
         return ExitCode.INTERRUPTED
     return _finish(context, request, replace(batch, failures=[*batch.failures, *failures]), outcomes)
 
@@ -189,7 +189,7 @@ def _describe_result(planned: PlannedFlip, outcome: Outcome) -> str:
             text = f"refused now: {outcome.reason}"
         case OutcomeStatus.IN_FLIGHT:
             history = f"burstctl history {planned.volume_id}"
-            text = f"not clear, and not sent again: AWS is asked what became of it ({history})"
+            text = f"outcome unknown, not sent again; AWS will be queried ({history})"
         case _:
             text = f"failed: {outcome.reason}"
     volume = planned.plan.context.volume

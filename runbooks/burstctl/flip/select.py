@@ -49,7 +49,7 @@ class FlipRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBatch:
-    """The plans, and the volumes there is none for.
+    """The plans, and the volumes without a plan.
 
     ``unplanned`` while planning, or ``missing`` in the region.
     """

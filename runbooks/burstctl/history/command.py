@@ -45,7 +45,7 @@ class _VolumeHistory:
 @click.command(
     cls=Command,
     examples=(
-        ("burstctl history vol-0123456789abcdef0", "all that happened to it, who did it and why"),
+        ("burstctl history vol-0123456789abcdef0", "every event, who caused it and why"),
         ("burstctl history vol-0123456789abcdef0 --since 2d", "the last two days"),
         ("burstctl history vol-0123456789abcdef0 --json", "the ledger's own lines, for programs"),
     ),
@@ -56,14 +56,14 @@ class _VolumeHistory:
     "--since",
     type=Duration(timedelta(minutes=1), _MAX_LOOKBACK),
     metavar="SPAN",
-    help="Only what happened in so long, such as 6h or 7d.",
+    help="Only the events of this period, such as 6h or 7d.",
 )
 @common_options
 def history(volume: str, options: Options, *, since: timedelta | None) -> ExitCode:
-    """Tell the story of VOLUME, and where it stands now; changes nothing.
+    """Show the audit trail of VOLUME and its current state; changes nothing.
 
-    It is read from the ledger alone: AWS is not asked about it, and volumes long deleted have theirs as well.
-    Exits 1 if what the ledger remembers of it cannot be read.
+    It reads only the ledger and does not call AWS, so it works for deleted volumes too.
+    Exits 1 if the ledger's state of the volume cannot be read.
     """
     with open_readonly(options, needs_policy=False) as context:
         volume_history = _read_volume_history(context, volume, since)
@@ -77,8 +77,8 @@ def history(volume: str, options: Options, *, since: timedelta | None) -> ExitCo
                 )
             )
         else:
-            lookback_text = "" if since is None else " in so long"
-            print_info(f"the ledger knows of nothing that happened to {volume}{lookback_text}")
+            lookback_text = "" if since is None else " in this period"
+            print_info(f"the ledger has no entry for {volume}{lookback_text}")
         print_holds(volume_history.holds, volume_history.now_s, {volume})
         return ExitCode.FAILED if volume_history.is_unread else ExitCode.OK
 
@@ -109,7 +109,7 @@ def _topics(volume_history: _VolumeHistory) -> list[Topic]:
             since = format_instant(state.modifications.contested_at_s)
             command = f"until: burstctl release {volume_history.volume_id}"
             topics.append(
-                ("Contested", [f"changed by somebody else, seen {since}; left to people {command}"])
+                ("Contested", [f"changed by someone else, seen {since}; requires manual action {command}"])
             )
         if (
             state.modifications.retry_at_s is not None
@@ -133,7 +133,7 @@ def _topics(volume_history: _VolumeHistory) -> list[Topic]:
 
 def _describe_level(state: VolumeState | None) -> str:
     if state is None:
-        return "nothing is going on with it"
+        return "no flip, hold or alert"
     if state.reading.unknown_reason is not None:
         return f"unknown: {str(state.reading.unknown_reason).replace('_', ' ')}; last judged {state.level}"
     if state.flip is not None and state.flip.is_under_way and state.level.is_alerting:

@@ -115,7 +115,7 @@ def _describe_level_change(body: Mapping[str, Any]) -> str:
 def _describe_release(entry: LedgerEntry) -> str:
     by = entry.body.get("by")
     if "contested_at_s" in entry.body:
-        return f"released by {by}: in our care again, although somebody else had changed it"
+        return f"released by {by}: managed again, although someone else had changed it"
     if "gave_up" in entry.body:
         excerpt = sanitise(str(entry.body["gave_up"]), _MAX_STATE_EXCERPT) or "empty"
         return f"{by} gave up its state in the ledger, which could not be read; it began with: {excerpt}"
@@ -134,7 +134,7 @@ def _render_alert(
     alert_deliveries = deliveries.get(alert.alert_id, ())
     delivery_text = (
         ", ".join(_describe_delivery(entry, delivery) for delivery in alert_deliveries)
-        or "delivered to nobody so far"
+        or "not delivered so far"
     )
     return HistoryEntry(at_s=entry.at_s, line=line, details=[*details, delivery_text])
 

@@ -52,17 +52,17 @@ def hold(
 ) -> ExitCode:
     """Modify nothing for a while: the VOLUMEs given, or everything.
 
-    Whatever would be flipped or returned stays as it is, with an alert where it is needed. What AWS has begun
-    already goes on. A new hold on the same takes the place of the old one.
+    Volumes are neither flipped nor returned; alerts are still sent. Modifications that AWS has already
+    started continue. A new hold replaces an old one on the same volume.
 
     A hold is for one region: give --region several times, or --region all, for more. It needs neither EC2 nor
-    a valid policy. If a stack is deployed that uses another ledger, if this cannot be checked, or if there is
-    neither a stack nor a ledger in the region, nothing is held unless --ledger names the ledger.
+    a valid policy. Without --ledger, nothing is held in three cases: a deployed stack uses another
+    ledger, this cannot be checked, or the region has neither a stack nor a ledger.
 
     Exits 1 if a volume does not exist, or if the hold was not placed in some region.
     """
     if bool(volumes) == everything:
-        raise click.UsageError("Say what to hold: either volume ids, or --all.")
+        raise click.UsageError("Specify what to hold: either volume IDs, or --all.")
     subjects: Sequence[str | None] = [None] if everything else list(dict.fromkeys(volumes))
 
     def place_in_region(region_options: Options) -> "tuple[ExitCode, HoldsDocument]":
@@ -161,7 +161,7 @@ def _print_unaffected_flips(context: CommandContext, placed: Sequence[Hold]) -> 
     if under_way:
         print_info(f"on their way already, which cannot be stopped: {under_way}")
     if on_target:
-        print_info(f"on their target, and not brought back meanwhile: {on_target}")
+        print_info(f"on their target, and not returned during the hold: {on_target}")
 
 
 def _document(

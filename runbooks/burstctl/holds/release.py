@@ -70,7 +70,7 @@ def release(volumes: Sequence[str], options: Options, *, everything: bool) -> Ex
     ledger, or if this cannot be checked.
     """
     if bool(volumes) == everything:
-        raise click.UsageError("Say what to release: either volume ids, or --all.")
+        raise click.UsageError("Specify what to release: either volume IDs, or --all.")
     subjects: Sequence[str | None] = [None] if everything else list(dict.fromkeys(volumes))
 
     def release_in_region(region_options: Options) -> "tuple[ExitCode, ReleaseDocument]":
@@ -143,7 +143,9 @@ def _clear_contested(ledger: Ledger, volume_id: str, *, by: str, now_s: int) -> 
         )
         if ledger.commit([change], channels=()):
             return state.modifications.contested_at_s
-    raise BurstwatchError(f"{volume_id} is not released: other processes are at work on it; run it again")
+    raise BurstwatchError(
+        f"{volume_id} is not released: other processes are working on it; run the command again"
+    )
 
 
 def _drop_unreadable_state(ledger: Ledger, volume_id: str, *, by: str, now_s: int) -> UnreadableItem | None:
@@ -181,16 +183,16 @@ def _print_result(result: ReleaseResult, now_s: float) -> None:
         print_output(lay_out(text))
     if result.contested_at_s is not None:
         since = format_instant(result.contested_at_s)
-        text = f"{subject}: in our care again; somebody else had changed it, seen {since}"
+        text = f"{subject}: managed again; someone else had changed it, seen {since}"
         print_output(lay_out(text))
     if result.dropped_state is not None:
         text = (
-            f"{subject}: what was remembered of it could not be read and is given up; it is new to the"
-            " watchdog, so if it was flipped, nothing brings it back: look at its type"
+            f"{subject}: its state could not be read and is deleted. The watchdog treats it as new, so"
+            " if it was flipped, it is not returned: check its type"
         )
         print_output(lay_out(text))
     if not result.has_released:
-        print_info(f"{subject}: nothing to release, there is no hold on it")
+        print_info(f"{subject}: there is no hold to release")
 
 
 def _document(

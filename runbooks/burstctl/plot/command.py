@@ -35,17 +35,17 @@ _MIN_SPAN: Final = timedelta(minutes=15)
     default="6h",
     show_default=True,
     metavar="SPAN",
-    help="So much history: by the minute up to 14d, by five minutes up to 62d, by the hour above.",
+    help="Length of history: by the minute up to 14d, by five minutes up to 62d, by the hour above.",
 )
 @click.option(
     "--to",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write a picture for people: .png or .svg.",
+    help="Write an image file: .png or .svg.",
 )
 @common_options
 def plot(volume: str, options: Options, *, last: timedelta, to: Path | None) -> ExitCode:
-    """Draw the last hours of VOLUME, and when it runs dry; changes nothing.
+    """Draw the last hours of VOLUME, and when it will be empty; changes nothing.
 
     Its balance with the forecast and its bounds, the operations it served against baseline and burst, and
     what happened: levels, alerts, flips, refusals, windows, holds, and what its host reported.

@@ -47,7 +47,7 @@ def describe_state(volume_plot: VolumePlot) -> str:
     forecast = decision.assessment.forecast
     has_estimate = forecast is not None and forecast.time_to_empty_s is not None
     zone = " UTC" if ":" in depletion else ""
-    return f"{decision.level}: {reading}, {'dry ' if has_estimate else ''}{depletion}{zone}"
+    return f"{decision.level}: {reading}, {'empty ' if has_estimate else ''}{depletion}{zone}"
 
 
 def _describe_flip(flip: Flip, timeline: Timeline) -> str:
@@ -61,7 +61,7 @@ def _describe_flip(flip: Flip, timeline: Timeline) -> str:
         case FlipStatus.ON_TARGET:
             text = f"{'stays' if flip.is_permanent else 'is on'} {flip.target}"
             at_s = flip.reached_at_s or at_s
-    return f"{text} since {format_time(at_s, timeline.now_s)} UTC, asked for by {flip.by}"
+    return f"{text} since {format_time(at_s, timeline.now_s)} UTC, requested by {flip.by}"
 
 
 def _level_text(level: Level) -> list[str]:
@@ -109,7 +109,7 @@ def describe_forecast_cone(timeline: Timeline) -> list[str]:
         timeline.forecast_cone.soonest_empty_at_s,
     )
     estimate = [
-        f"dry in {format_rounded_duration(remaining_s)}",
+        f"empty in {format_rounded_duration(remaining_s)}",
         f"({format_time(timeline.forecast_cone.estimated_empty_at_s, timeline.now_s)})",
     ]
     if soonest_s is None:
@@ -166,15 +166,15 @@ def format_bin_width(step_s: float, period_s: int) -> str:
 
 def fit_text(text: str, width: int) -> str:
     """The text, without its last words if it is too long; a single word that is too long is cut."""
-    words = text.split(" ")
-    while len(words) > 1 and display_width(" ".join(words)) > width:
-        words.pop()
-    message = " ".join(words)
-    return truncate(message if len(words) == len(text.split(" ")) else message.rstrip(":,"), width)
+    parts = text.split(" ")
+    while len(parts) > 1 and display_width(" ".join(parts)) > width:
+        parts.pop()
+    message = " ".join(parts)
+    return truncate(message if len(parts) == len(text.split(" ")) else message.rstrip(":,"), width)
 
 
 def newest_events(events: Sequence[TimelineEvent], max_lines: int) -> tuple[Sequence[TimelineEvent], int]:
-    """The newest events that fit on so many lines, and the number of the others."""
+    """The newest events that fit on ``max_lines`` lines, and the number of the others."""
     if len(events) <= max_lines:
         return events, 0
     newest = events[len(events) - max(0, max_lines - 1) :]

@@ -1,4 +1,4 @@
-"""Intervals of a picture that are no numbers, by lane: levels, flips, windows, holds, stalls."""
+"""Intervals of a picture other than numbers, by lane: levels, flips, windows, holds, stalls."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -114,7 +114,7 @@ def _find_volume(report: PassReport, collector: Collector, volume_id: str) -> Vo
     if volume_id in report.missing:
         raise NothingToPlotError(
             f"there is no volume {volume_id} in {report.region}: check the id, the region, the account;"
-            f" what the ledger knows of a deleted one tells burstctl history {volume_id}"
+            f" for the events of a deleted volume, run burstctl history {volume_id}"
         )
     text = "; ".join([*report.failures, *collector.failures]) or "EC2 does not describe it"
     raise NothingToPlotError(f"{volume_id} could not be read: {sanitise(text, _MAX_FAILURE_CHARS)}")
@@ -164,13 +164,13 @@ def _no_plot_reason(timeline: Timeline, lookback: timedelta) -> str | None:
     explain_command = f"burstctl explain {volume.volume_id}"
     if not (volume.is_gp2 or timeline.balance or timeline.target_intervals):
         return (
-            f"{volume.volume_id} is {volume.volume_type} and was nothing else in the last {lookback_text}: it"
-            " has no burst credits, so there is nothing to plot; if it was gp2 before that, name a longer"
+            f"{volume.volume_id} is {volume.volume_type} and had no other type in the last {lookback_text}:"
+            " it has no burst credits, so there is nothing to plot. If it was gp2 before that, give a longer"
             " --last"
         )
     if not timeline.has_no_metrics:
         return None
     text = f"CloudWatch has no datapoint of {volume.volume_id} in the last {lookback_text}"
     if not volume.attached:
-        return f"{text}: it is detached; name a longer --last to see when it was in use"
+        return f"{text}: it is detached; give a longer --last to see when it was in use"
     return f"{text}, though it is attached: {explain_command} says why, and a longer --last may show more"

@@ -561,10 +561,10 @@ def _list_events(sheet: _Sheet, timeline: Timeline, events: Sequence[TimelineEve
     sheet.skip(_AXIS_INCHES)
     for number, line in enumerate(lines):
         column, row = divmod(number, rows)
-        left = _LEFT_MARGIN_INCHES + column * (_WIDTH_INCHES - _LEFT_MARGIN_INCHES) / 2
+        left_inches = _LEFT_MARGIN_INCHES + column * (_WIDTH_INCHES - _LEFT_MARGIN_INCHES) / 2
         sheet.write(
             _truncate(line, 78),
-            left_inches=left,
+            left_inches=left_inches,
             below_inches=_LINE_INCHES * (row + 0.5),
             fontsize=8.5,
             color=INK,

@@ -10,7 +10,7 @@ from burstctl.plot.load import VolumePlot
 from burstctl.plot.terminal_plot import draw_text
 
 _DEFAULT_SIZE: Final = (80, 24)
-"""Columns and lines if the output is no terminal."""
+"""Columns and lines if the output is not a terminal."""
 
 _PROMPT_LINES: Final = 1  # the shell's prompt must not push the first line off the screen
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from documents.policy import PolicyCheckDocument
 
 PAGE: Final = "runbooks/PolicyRejected.md"
-CHECK: Final = ("burstctl policy check policy.yaml", "every fault at once, each with its line")
+CHECK: Final = ("burstctl policy check policy.yaml", "all faults at once, each with its line")
 SHOW: Final = ("burstctl policy show", "the policy in force, every default spelled out")
 PUSH: Final = ("burstctl policy push policy.yaml", "in force in the deployed stack, after you agree")
 WITHDRAW: Final = ("burstctl policy push --withdraw", "back to the policy it was deployed with")
@@ -41,7 +41,7 @@ def policy(context: click.Context) -> None:
 
 def _stack_option(function: _Decorated) -> _Decorated:
     return click.option(
-        "--stack", "stack_name", metavar="NAME", help="The deployed stack; needed where there are several."
+        "--stack", "stack_name", metavar="NAME", help="The deployed stack; required if there are several."
     )(function)
 
 
@@ -96,10 +96,10 @@ def show_policy(options: Options, *, stack_name: str | None) -> ExitCode:
 
 @policy.command(cls=Command, examples=(PUSH, WITHDRAW), page=PAGE)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.option("--withdraw", is_flag=True, help="Take the pushed policy back: the deployed one counts again.")
+@click.option("--withdraw", is_flag=True, help="Withdraw the pushed policy; the deployed one applies again.")
 @_stack_option
 @click.option("--dry-run", is_flag=True, help="Check it and show what it changes; do nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal.")
+@click.option("--yes", is_flag=True, help="Do not ask; required without a terminal.")
 @common_options
 def push(
     file: Path | None, options: Options, *, withdraw: bool, stack_name: str | None, dry_run: bool, yes: bool
@@ -107,12 +107,12 @@ def push(
     """Put a policy in force in the deployed stack: check it, show what changes, ask, write.
 
     Without a FILE: --policy, BURSTWATCH_POLICY or ./policy.yaml. It stays in force until it is withdrawn or
-    another one is pushed, whatever is deployed meanwhile.
+    another one is pushed, across deployments.
 
-    Exits 2 if it is wrong or does not fit the stack, 1 if AWS does not take it, 130 if the answer is no.
+    Exits 2 if it is invalid or does not fit the stack, 1 if AWS rejects it, 130 if you decline.
     """
     if withdraw and file is not None:
-        raise click.UsageError("--withdraw takes the pushed policy back: leave out FILE.")
+        raise click.UsageError("--withdraw withdraws the pushed policy: leave out FILE.")
     request = PushRequest(
         source=None if withdraw else find_file_source(file or options.policy, os.environ),
         stack=stack_name,

@@ -111,7 +111,7 @@ def change_policy(options: Options, request: PushRequest) -> ExitCode:
 def _read_document(source: FilePolicySource) -> str:
     """The text of a policy that is right, as far as a file can be, without what an earlier push put above."""
     if source.path is None:
-        raise SettingsError("there is nothing to push: name a FILE, here is no policy.yaml")
+        raise SettingsError("there is nothing to push: give a FILE; there is no policy.yaml here")
     source.read()
     document = without_header(source.path.read_bytes().decode().removeprefix(_BOM))
     if _PARAMETER_REFERENCE.search(document):
@@ -143,7 +143,7 @@ def _validate_for_stack(text: str, source: str, stack: Deployment) -> Policy:
         requested_tag, granted_tag = ("=".join(tag) for tag in (policy.mode.opt_in_tag, stack.opt_in_tag))
         raise SettingsError(
             f"{source}: mode.opt_in_tag is {requested_tag!r}, and the stack {stack.name} was deployed to"
-            f" modify only volumes tagged {granted_tag!r}: its permissions were made from that; to change the"
+            f" modify only volumes tagged {granted_tag!r}: its permissions depend on that. To change the"
             " tag, deploy the stack with this policy (cdk deploy)"
         )
     return policy
@@ -183,7 +183,9 @@ def _write_change(change: _PolicyChange) -> _PolicyChange:
         return replace(change, is_done=True)
     version = change.store.push(change.text, change.current)
     if change.current.pushed is not None and version != change.current.pushed.version + 1:
-        print_error("somebody else pushed at the same moment: see which one counts with burstctl policy show")
+        print_error(
+            "someone else pushed at the same moment: to see which one is in force, run burstctl policy show"
+        )
     return replace(change, is_done=True, version=version)
 
 
@@ -220,12 +222,12 @@ def _print_warnings(change: _PolicyChange) -> None:
         assert change.current.deployed is not None
         deployed_at = format_instant(change.current.deployed.modified_at.timestamp())
         print_info(
-            "careful: the policy in force was pushed over another deployed one than today's, which is of"
-            f" {deployed_at}: what that deploy changed is not in force; to see it:"
+            f"careful: the policy in force was pushed before the deployment of {deployed_at}, which changed"
+            " the deployed policy. That change is not in force; to see it:"
             " burstctl policy push --withdraw --dry-run"
         )
     if not change.stack.flips:
-        print_info("this stack was deployed with flips: false: it flips nothing, whatever the policy says")
+        print_info("this stack was deployed with flips: false: it flips nothing, regardless of the policy")
     if change.text is not None and len(change.text.encode()) > _STANDARD_PARAMETER_BYTES:
         print_info("over 4 KB: AWS keeps and bills it as an advanced parameter")
     if not change.is_needed:
@@ -245,7 +247,7 @@ def _question(change: _PolicyChange) -> str:
 
 def _describe_next_steps(change: _PolicyChange) -> str:
     if change.text is None:
-        return "withdrawn; the watchdog goes on with the deployed policy within a minute"
+        return "withdrawn; the watchdog uses the deployed policy within a minute"
     return (
         f"pushed to {change.store.pushed_parameter}; the watchdog takes it up within a minute, and no deploy"
         " overwrites it: burstctl policy push --withdraw takes it back"

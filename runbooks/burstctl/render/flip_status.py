@@ -9,7 +9,7 @@ from burstwatch.core.watch.pass_report import PassReport
 
 
 def describe_flip_status(decision: Decision, report: PassReport) -> str:
-    """``-> gp3, 3,000 IOPS``, ``on io1, 3,125 IOPS``, ``held``; empty if there is none.
+    """``-> gp3, 3,000 IOPS``, ``on io1, 3,125 IOPS``, ``held``; or an empty text.
 
     A hold on everything is not shown, because it would be in every row.
     """

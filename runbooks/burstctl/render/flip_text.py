@@ -47,10 +47,10 @@ def describe_flip(flip: Flip, now_s: float) -> list[str]:
 
 def _describe_status(flip: Flip, now_s: float) -> str:
     elapsed = format_duration(max(0.0, now_s - flip.requested_at_s))
-    request = f"asked for by {flip.by} {elapsed} ago ({format_time(flip.requested_at_s, now_s)} UTC)"
+    request = f"requested by {flip.by} {elapsed} ago ({format_time(flip.requested_at_s, now_s)} UTC)"
     match flip.status:
         case FlipStatus.REQUESTED:
-            return f"is to become {flip.requested_config}, {request}; whether AWS took it is not known yet"
+            return f"is to become {flip.requested_config}, {request}; not yet known whether AWS accepted it"
         case FlipStatus.IN_PROGRESS:
             return f"on its way to {flip.requested_config}, {request}"
         case FlipStatus.ON_TARGET:

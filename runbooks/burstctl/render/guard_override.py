@@ -24,10 +24,10 @@ class GuardName(click.Choice[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Guard:
         if str(value) not in list(Guard):
             listed = ", ".join(OVERRIDABLE)
-            self.fail(f"{str(value)!r} is no guard; these can be overridden: {listed}.", param, ctx)
+            self.fail(f"{str(value)!r} is not a valid guard; these can be overridden: {listed}.", param, ctx)
         guard = Guard(str(value))
         if guard in NON_OVERRIDABLE:
-            self.fail(f"AWS itself refuses for {guard}, nobody can override that.", param, ctx)
+            self.fail(f"AWS itself refuses for {guard}, so it cannot be overridden.", param, ctx)
         if guard not in OVERRIDABLE:
             self.fail(
                 f"{guard} cannot be overridden: it would use up a modification for nothing.", param, ctx
@@ -42,7 +42,7 @@ def override_hint(planned: Iterable[PlannedFlip]) -> str | None:
     if not overridable:
         return None
     options = " ".join(f"--override {guard}" for guard in OVERRIDABLE if guard in overridable)
-    return f"to do it all the same: {options} --reason TEXT"
+    return f"to do it anyway: {options} --reason TEXT"
 
 
 def refusing_guards(planned: Iterable[PlannedFlip]) -> set[Guard]:

@@ -68,7 +68,7 @@ def print_summary(report: PassReport) -> None:
 
 
 def print_pass_line(report: PassReport, tick_at_s: int) -> None:
-    """Say in one line what one pass of many came to."""
+    """Print the result of a pass in one line."""
     levels = format_level_counts(report.decisions) or "nothing was due"
     age_s = report.newest_datapoint_age_s
     newest = (

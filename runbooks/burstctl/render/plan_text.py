@@ -53,10 +53,10 @@ def _under_way(plan: FlipPlan) -> list[str]:
     is_refused = any(refusal.guard is Guard.MODIFICATION_IN_PROGRESS for refusal in plan.refusals)
     if plan.order.direction is Direction.FLIP or flip is None or not (flip.is_under_way and is_refused):
         return []
-    request = f"asked for by {flip.by} {format_relative_time(flip.requested_at_s, plan.context.now_s, 'UTC')}"
+    request = f"requested by {flip.by} {format_relative_time(flip.requested_at_s, plan.context.now_s, 'UTC')}"
     if flip.direction is Direction.FLIP_BACK:
         return [f"on its way back to {flip.requested_config} already, {request}"]
-    next_step = f"when it is there, burstctl flip-back {plan.order.volume_id} makes it {flip.original} again"
+    next_step = f"when it is done, burstctl flip-back {plan.order.volume_id} returns it to {flip.original}"
     return [f"on its way to {flip.requested_config}, {request}", next_step]
 
 
@@ -93,7 +93,7 @@ def _describe_current_stay(plan: FlipPlan) -> str:
     duration_text = "it stays" if flip.is_permanent else "until it is calm"
     if until_s is not None:
         duration_text = format_until(until_s, plan.context.now_s)
-    return f"; so far {duration_text}, asked for by {flip.by}"
+    return f"; so far {duration_text}, requested by {flip.by}"
 
 
 def describe_refusal(refusal: Refusal, now_s: float) -> str:
@@ -109,17 +109,17 @@ def describe_refusal(refusal: Refusal, now_s: float) -> str:
 def plan_reasons(plan: FlipPlan) -> list[str]:
     """A sentence for each number."""
     if plan.is_extension:
-        return [f"It is {plan.target} already, by its flip: AWS is asked for nothing."]
-    return list(plan.sizing.reasons) if plan.sizing else ["It is what it was before its flip."]
+        return [f"It is {plan.target} already, by its flip: no request to AWS."]
+    return list(plan.sizing.reasons) if plan.sizing else ["That is its configuration before its flip."]
 
 
 def _warnings(plan: FlipPlan) -> list[str]:
-    """What is right by the numbers seen, and perhaps not what is meant."""
+    """What follows from the numbers, but may not be intended."""
     since_s = plan.context.state.modifications.contested_at_s
     if since_s is None:
         return _iops_warnings(plan)
     seen_at = format_relative_time(since_s, plan.context.now_s, "UTC")
-    warning = f"Somebody else changed it, seen {seen_at}: this releases it."
+    warning = f"Someone else changed it, seen {seen_at}: this releases it."
     return [warning, *_iops_warnings(plan)]
 
 
@@ -208,4 +208,4 @@ def _quota(planned: PlannedFlip) -> str:
 def _describe_dry_run(result: DryRunResult) -> str:
     if isinstance(result, DryRunAllowed):
         return "allows it to this identity (dry run)"
-    return f"says no (dry run): {result.failure}"
+    return f"refuses (dry run): {result.failure}"

@@ -114,7 +114,7 @@ def wide_table(report: PassReport, *, width: int | None, shows_all: bool, bar: s
 
 
 def _with_flip_column(table: Table, flip_statuses: Iterable[str]) -> Table:
-    """The table with a column on flips and holds; there is none where nothing is flipped or held."""
+    """The table with a column on flips and holds; no column if nothing is flipped or held."""
     return replace(
         table,
         titles=[*table.titles[:_FLIP_INDEX], "FLIP", *table.titles[_FLIP_INDEX:]],
@@ -303,7 +303,7 @@ def _describe_flow(decision: Decision) -> str:
     drain = assessment.forecast.drain_per_s if assessment.forecast else None
     baseline = f"baseline {assessment.baseline_iops:,}"
     if decision.level is Level.EXHAUSTED and not decision.is_changing:
-        return f"pinned to {baseline}"
+        return f"throttled to {baseline}"
     if drain is None or not round(drain):
         return baseline
     return f"{'drains' if drain > 0 else 'refills'} {abs(drain):,.0f}/s, {baseline}"

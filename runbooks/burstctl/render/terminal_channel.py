@@ -50,7 +50,9 @@ class TerminalChannel:
             self._stream.write(_encode_safely("\n".join(lines) + "\n", self._stream))
             self._stream.flush()
         except (OSError, ValueError) as error:
-            message = f"the alert could not be written ({error}): send the output to an open terminal or file"
+            message = (
+                f"the alert could not be written ({error}): direct the output to an open terminal or file"
+            )
             raise ChannelError(message, is_permanent=True) from error
 
 

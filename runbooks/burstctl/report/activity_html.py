@@ -26,13 +26,13 @@ def activity_context(fleet_report: FleetReport, lookback: timedelta) -> dict[str
     selected = _select(activities)
     summary = f"{len(activities):,} in the last {format_lookback(lookback)}, newest first; times are UTC"
     if len(selected) < len(activities):
-        minimum = f"of each sort {MIN_PER_KIND} at least"
+        minimum = f"of each kind {MIN_PER_KIND} at least"
         summary = f"{len(selected):,} of {summary}: the newest {MAX_ACTIVITIES:,}, and {minimum}"
     return {
         "deeds": [_activity_document(activity, names) for activity in selected],
         "deeds_said": summary
         if activities
-        else f"The ledger tells of nothing in the last {format_lookback(lookback)}.",
+        else f"The ledger has no events in the last {format_lookback(lookback)}.",
         "sorts": [{"sort": kind, "count": f"{count:,}"} for kind, count in counts.items() if count],
     }
 

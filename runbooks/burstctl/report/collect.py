@@ -102,7 +102,7 @@ def collect_report(context: CommandContext, *, lookback: timedelta, assumes_yes:
     """Look at everything once, and read what happened in ``lookback``; changes nothing.
 
     Raises:
-        SettingsError: the reads would cost more than ``MAX_USD``, and nobody agreed to that.
+        SettingsError: the reads would cost more than ``MAX_USD``, without consent.
     """
     context.progress.begin()
     try:

@@ -33,7 +33,7 @@ _DEFAULT_DAY: Final = timedelta(hours=24)
     examples=(
         ("burstctl report --html report.html", "the fleet as one page that works from disk"),
         ("burstctl report --html week.html --last 7d", "with what happened in a week"),
-        ("burstctl report --html - | ssh web 'cat > fleet.html'", "to wherever it is wanted"),
+        ("burstctl report --html - | ssh web 'cat > fleet.html'", "to another machine"),
     ),
     page="runbooks/README.md",
 )
@@ -43,7 +43,7 @@ _DEFAULT_DAY: Final = timedelta(hours=24)
     required=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the page to FILE, - for stdout; FILE is replaced as a whole.",
+    help="Write the page to FILE (-: stdout); an old FILE is replaced.",
 )
 @click.option(
     "--last",
@@ -51,9 +51,9 @@ _DEFAULT_DAY: Final = timedelta(hours=24)
     default="24h",
     show_default=True,
     metavar="SPAN",
-    help="With what happened in so long, such as 6h or 7d.",
+    help="The period of the page, such as 6h or 7d.",
 )
-@click.option("--yes", is_flag=True, help=f"Make it though reading costs more than ${MAX_USD:g}.")
+@click.option("--yes", is_flag=True, help=f"Make it even if reading costs more than ${MAX_USD:g}.")
 @common_options
 def report(path: Path, options: Options, *, last: timedelta, yes: bool) -> ExitCode:
     """Write the fleet on one page: the urgent first, a picture of each, what was done and refused, money.

@@ -25,9 +25,9 @@ _GP3_LEAST_IOPS: Final = 3_000
 class CostSummary:
     """Dollars of a stretch of time, and a month from now on.
 
-    ``flips`` and ``returns`` are those that AWS took in that time. ``flips_usd`` is what stays that cost
-    more have cost, ``saved_on_cheaper_usd`` what stays that cost less have saved, ``saved_by_return_usd``
-    what those that came back in that time would have cost since, left where they were until they went again.
+    ``flips`` and ``returns`` are those that AWS accepted in that time. ``flips_usd`` is the additional cost
+    on more expensive targets, ``saved_on_cheaper_usd`` the saving on cheaper ones. ``saved_by_return_usd`` is
+    what volumes that returned would have cost since on their target, until now or their next flip.
     ``on_target`` volumes count against the policy's caps now, for ``on_target_usd_per_month`` more.
     """
 

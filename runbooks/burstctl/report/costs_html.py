@@ -70,10 +70,10 @@ def _gp3_line(costs: CostSummary) -> str:
     if not savings.volumes:
         return "None of these volumes would cost less as gp3 with the same throughput."
     return (
-        f"Not saved yet: {format_usd(savings.usd_per_month)} a month, which {savings.volumes:,} of"
-        f" {format_count(savings.gp2_volumes, 'gp2 volume')} would cost less as gp3 with the same throughput"
-        " and no fewer IOPS than their baseline: by size alone; burstctl advise tells it from what they"
-        " serve."
+        f"Not saved yet: {format_usd(savings.usd_per_month)} a month for {savings.volumes:,} of"
+        f" {format_count(savings.gp2_volumes, 'gp2 volume')}. They would cost less as gp3 with the same"
+        " throughput and at least their baseline IOPS. This considers only sizes;"
+        " burstctl advise also considers their load."
     )
 
 

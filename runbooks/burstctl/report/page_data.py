@@ -85,7 +85,7 @@ def encode_runs(values: Iterable[float | None], scale: int = 1) -> str:
 
 
 def align_to_axis(series: Series, axis: Axis) -> list[float | None]:
-    """The value of each period of the axis, None if there is none."""
+    """The value of each period of the axis, None without a datapoint."""
     value_by_start = dict(zip(series.starts_at_s, series.values, strict=True))
     return [value_by_start.get(axis.start_s + index * axis.period_s) for index in range(axis.count)]
 
@@ -130,8 +130,8 @@ def _encode_run(value: int | None, count: int) -> str:
 
 def _row_names() -> tuple[str, ...]:
     return (
-        "id", "name", "type", "gib", "instance", "device", "level", "balance", "least", "dry_words", "dry_s",
-        "drain", "baseline", "mode", "mark", "tags", "line",
+        "id", "name", "type", "gib", "instance", "device", "level", "balance", "least", "empty_text",
+        "empty_s", "drain", "baseline", "mode", "mark", "tags", "line",
     )  # fmt: skip
 
 
@@ -153,8 +153,8 @@ def _row(decision: Decision, fleet_report: FleetReport) -> dict[str, Any]:
         "level": level_of(decision),
         "balance": tenths_or_none(assessment.balance_pct),
         "least": tenths_or_none(min(balances, default=None)),
-        "dry_words": describe_depletion(decision, fleet_report.pass_report.now_s),
-        "dry_s": rounded_or_none(forecast.time_to_empty_s if forecast else None),
+        "empty_text": describe_depletion(decision, fleet_report.pass_report.now_s),
+        "empty_s": rounded_or_none(forecast.time_to_empty_s if forecast else None),
         "drain": rounded_or_none(forecast.drain_per_s if forecast else None),
         "baseline": assessment.baseline_iops,
         "mode": str(decision.volume_settings.mode),

@@ -187,5 +187,5 @@ const saidOf = (row, balance) => {
   const span = `${when(data.since)} to ${when(data.now)} UTC`;
   if (!known.length) return `Burst balance, ${span}: ${isUnread(row) ? "could not be read" : "no datapoint"}`;
   const [first, last, least] = [known[0], known.at(-1), Math.min(...known)].map(number);
-  return `Burst balance, ${span}: from ${first} to ${last} per cent, lowest ${least}; dry: ${row.dry_words}`;
+  return `Burst balance, ${span}: from ${first} to ${last} per cent, lowest ${least}; empty: ${row.empty_text}`;
 };

@@ -17,13 +17,13 @@ const [scroller, body, filter, dialog] = [$("scroller"), $("rows"), $("filter"),
 const title = (row) => row.name || row.id;
 
 const KEYS = { level: (row) => row.at, volume: title, balance: (row) => row.balance, least: (row) => row.least,
-  dry: (row) => row.dry_s, drain: (row) => row.drain, gib: (row) => row.gib, instance: (row) => row.instance || null,
+  empty: (row) => row.empty_s, drain: (row) => row.drain, gib: (row) => row.gib, instance: (row) => row.instance || null,
   mark: (row) => row.mark || null };
 const collator = new Intl.Collator("en", { numeric: true });
 const compare = (a, b) => (typeof a === "string" ? collator.compare(a, b) : a - b);
 
 const wordsOf = (row) => (row.words ??= [row.id, row.name, row.level, row.type, row.instance, row.device, row.mode, row.mark,
-  row.dry_words, ...row.tags].join("\n").toLowerCase());
+  row.empty_text, ...row.tags].join("\n").toLowerCase());
 const isWanted = (row, terms) => (state.levels.size === 0 || state.levels.has(row.level)) &&
   terms.every((term) => (term.startsWith("-") ? !wordsOf(row).includes(term.slice(1)) : wordsOf(row).includes(term)));
 
@@ -56,7 +56,7 @@ const line = (row, at) => {
     cell("volume", make("bdi", {}, link), make("span", { class: "sub" }, row.name ? row.id : "")),
     cell("balance", row.balance === null ? "" : `${row.balance.toFixed(1)} %`),
     cell("least", spark(row)),
-    cell("dry", clamped(row.dry_words)),
+    cell("empty", clamped(row.empty_text)),
     cell("drain", row.drain === null ? "" : number(Math.round(row.drain))),
     cell("gib", number(row.gib), make("span", { class: "sub" }, row.type)),
     cell("instance", row.instance || "", make("span", { class: "sub" }, row.device || "")),
@@ -103,7 +103,7 @@ const moveTo = (at) => {
 const fact = (name, value) => (value === "" || value === null ? [] : [make("dt", {}, name), make("dd", {}, make("bdi", {}, value))]);
 const factsOf = (row) => [
   ...fact("Balance", row.balance === null ? "" : `${row.balance.toFixed(1)} %, lowest ${row.least?.toFixed(1) ?? "?"} % in this time`),
-  ...fact("Dry", row.dry_words),
+  ...fact("Empty", row.empty_text),
   ...fact("Size", `${number(row.gib)} GiB ${row.type}, baseline ${number(row.baseline)} IOPS`),
   ...fact("Attached", row.instance ? `${row.instance}${row.device ? ` as ${row.device}` : ""}` : "to no instance"),
   ...fact("Mode", row.mode),

@@ -37,7 +37,7 @@ class Axis:
 
 
 def choose_axis(start_s: float, end_s: float, *, max_points: int) -> Axis:
-    """The finest axis over a span with at most so many periods, among those that CloudWatch retains."""
+    """The finest axis over a span with at most ``max_points`` periods, of those that CloudWatch retains."""
     span_s = end_s - start_s
     min_period_s = _PERIODS_S[0] if span_s < _MINUTE_RETENTION_S - _FIVE_MINUTES_S else _FIVE_MINUTES_S
     fitting = (

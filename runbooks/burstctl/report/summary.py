@@ -28,21 +28,21 @@ _STRIP_WIDTH: Final = 1_000
 _MIN_PART_WIDTH: Final = 8
 
 _LEVEL_MEANINGS: Final = {
-    "exhausted": "out of credits, pinned to its baseline",
-    "critical": "runs dry within minutes",
-    "warning": "runs dry within the hour at this pace",
+    "exhausted": "out of credits, throttled to its baseline",
+    "critical": "will be empty within minutes",
+    "warning": "will be empty within the hour at this rate",
     FAULT: "its data is missing and should not be",
     CHANGING_LABEL: "AWS is changing its configuration",
     "watch": "below full, not running out",
     "ok": "calm",
-    "unknown": "nothing to judge by, and rightly so",
+    "unknown": "no data, as expected",
 }
 _COLUMNS: Final = (
     ("level", "Level", "most urgent first"),
-    ("volume", "Volume", "by name, or by id where there is none"),
+    ("volume", "Volume", "by name, or by ID without a name"),
     ("balance", "Balance", "by the burst balance now"),
     ("least", "Last {}", "by the lowest balance of this time"),
-    ("dry", "Dry (UTC)", "by the time until it is dry"),
+    ("empty", "Empty (UTC)", "by the time until it is empty"),
     ("drain", "Drain/s", "by the credits lost a second"),
     ("gib", "GiB", "by size"),
     ("instance", "Instance", "by where it is attached"),
@@ -157,7 +157,7 @@ def _describe_missing(fleet_report: FleetReport) -> str:
     if not missing:
         return ""
     more_text = f", and {len(missing) - 1:,} more at the end" if len(missing) > 1 else ""
-    return sanitise(f"This page is not whole. Not read: {missing[0]}{more_text}.", MAX_SENTENCE_LENGTH)
+    return sanitise(f"This page is incomplete. Not read: {missing[0]}{more_text}.", MAX_SENTENCE_LENGTH)
 
 
 def _notes(fleet_report: FleetReport, lookback: timedelta) -> list[str]:
@@ -188,13 +188,13 @@ def _notes(fleet_report: FleetReport, lookback: timedelta) -> list[str]:
     if len(fleet_report.details) < len(fleet_report.decisions):
         notes.append(
             f"{format_count(len(fleet_report.details), 'volume')} that matter most"
-            f" ({MAX_DETAILED_VOLUMES:,} at most) are told at length; of the others there is the balance by"
+            f" ({MAX_DETAILED_VOLUMES:,} at most) have details; for the others the page shows the balance by"
             f" {format_duration(fleet_report.axis.period_s)}."
         )
     notes.append(
         "'About' is an estimate from what was seen; 'not before' is arithmetic: no load can empty it sooner."
     )
-    notes.append("What volumes that are gone by now did is in the ledger still, and not here.")
+    notes.append("Events of deleted volumes are still in the ledger, but not on this page.")
     notes += [describe_hold(hold, pass_report.now_s) for hold in pass_report.holds]
     if pass_report.ignored:
         notes.append(f"{format_count(len(pass_report.ignored), 'volume')} ignored by tag.")

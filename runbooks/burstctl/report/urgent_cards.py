@@ -50,19 +50,19 @@ def _headline_sentence(counts: Mapping[str, int], *, is_partial: bool) -> str:
     empty, emptying = counts["exhausted"], counts["critical"] + counts["warning"]
     parts = []
     if empty:
-        parts.append(f"{format_count(empty, 'volume')} {'is' if empty == 1 else 'are'} dry")
+        parts.append(f"{format_count(empty, 'volume')} {'is' if empty == 1 else 'are'} empty")
     if emptying:
-        parts.append(f"{emptying:,}{' more' if empty else ''} {'runs' if emptying == 1 else 'run'} dry soon")
+        parts.append(f"{emptying:,}{' more' if empty else ''} will be empty soon")
     if counts[FAULT]:
-        verb = "tells" if counts[FAULT] == 1 else "tell"
-        parts.append(f"{counts[FAULT]:,} {verb} nothing")
+        verb = "has" if counts[FAULT] == 1 else "have"
+        parts.append(f"{counts[FAULT]:,} {verb} no data")
     if changing := counts[CHANGING_LABEL]:
         parts.append(f"{changing:,} {'is' if changing == 1 else 'are'} being changed")
     if not parts:
-        return f"{nothing} runs dry"
+        return f"{nothing} will be empty"
     if not empty and not emptying:
-        else_ = " else" if changing else ""  # what is being changed may be dry until AWS is done
-        return f"{nothing}{else_} is seen to run dry, but {', '.join(parts)}"
+        else_ = " else" if changing else ""  # a volume that is being changed may be empty until AWS is done
+        return f"{nothing}{else_} is expected to be empty, but {', '.join(parts)}"
     return ", ".join(parts)
 
 
@@ -79,9 +79,8 @@ def _next_empty(urgent: Iterable[Decision], now_s: float) -> str:
         return ""
     _, decision = min(draining, key=lambda pair: (pair[0], pair[1].volume_id))
     volume = decision.assessment.volume
-    return (
-        f"Next: {display_name_of(volume) or volume.volume_id}, dry {describe_depletion(decision, now_s)} UTC"
-    )
+    name = display_name_of(volume) or volume.volume_id
+    return f"Next: {name}, empty {describe_depletion(decision, now_s)} UTC"
 
 
 def _card(decision: Decision, fleet_report: FleetReport, runbooks_url: str) -> dict[str, Any]:
@@ -93,7 +92,7 @@ def _card(decision: Decision, fleet_report: FleetReport, runbooks_url: str) -> d
         "id": volume.volume_id,
         "name": display_name_of(volume),
         "level": level,
-        "dry": _card_headline(decision, fleet_report.pass_report.now_s),
+        "depletion": _card_headline(decision, fleet_report.pass_report.now_s),
         "place": _card_location(decision),
         "why": next((text for name, text in facts if name == "Why"), ""),
         "action": action,
@@ -119,7 +118,9 @@ def _card_headline(decision: Decision, now_s: float) -> str:
         return f"No balance: {describe_depletion(decision, now_s)}"
     depletion = describe_depletion(decision, now_s)
     is_dated = depletion.startswith(("now", "in "))
-    return f"{balance_pct:.1f} %, {'dry ' if is_dated else ''}{depletion}{' UTC' if ':' in depletion else ''}"
+    return (
+        f"{balance_pct:.1f} %, {'empty ' if is_dated else ''}{depletion}{' UTC' if ':' in depletion else ''}"
+    )
 
 
 def _card_location(decision: Decision) -> str:

@@ -58,7 +58,7 @@ class DataGapReason(StrEnum):
     NOT_CREATED = "not_created"
     FLIPPED = "flipped"
     OTHER_TYPE = "other_type"
-    CANNOT_RUN_DRY = "cannot_run_dry"
+    NEVER_EMPTIES = "cannot_run_dry"
     DETACHED = "detached"
     INSTANCE_STOPPED = "instance_stopped"
     GAP = "gap"
@@ -68,7 +68,7 @@ GAP_LABELS: Final[Mapping[DataGapReason, tuple[str, ...]]] = {
     DataGapReason.NOT_CREATED: ("not created yet", "none yet"),
     DataGapReason.FLIPPED: ("flipped: no balance", "flipped"),
     DataGapReason.OTHER_TYPE: ("no burst credits", "none"),
-    DataGapReason.CANNOT_RUN_DRY: ("cannot run dry", "never dry"),
+    DataGapReason.NEVER_EMPTIES: ("never runs out", "never empty"),
     DataGapReason.DETACHED: ("detached",),
     DataGapReason.INSTANCE_STOPPED: ("instance is stopped", "stopped"),
     DataGapReason.GAP: ("no datapoint", "gap"),
@@ -79,7 +79,7 @@ _CURRENT_REASONS: Final = {
     UnknownReason.DETACHED: DataGapReason.DETACHED,
     UnknownReason.INSTANCE_STOPPED: DataGapReason.INSTANCE_STOPPED,
     UnknownReason.NOT_BURSTABLE_TYPE: DataGapReason.OTHER_TYPE,
-    UnknownReason.CANNOT_RUN_DRY: DataGapReason.CANNOT_RUN_DRY,
+    UnknownReason.CANNOT_RUN_DRY: DataGapReason.NEVER_EMPTIES,
 }
 
 
@@ -229,10 +229,10 @@ def downsample(series: Series, step_s: int, choose: Callable[[Sequence[float]], 
 
 
 def _ops_per_second(history: MetricHistory, now_s: float, *sums: Series) -> Series:
-    """Operations a second in each period; of one with one half known, that half is the least that was.
+    """Operations a second in each period; if only reads or writes are known, they are the lower bound.
 
-    The sum of a period that is not over, or whose last minute may still come, is not that of a whole one:
-    it would show a fall that never was.
+    The sum of a period is left out if the period is not over, or if its last minute may still come. It would
+    show a drop that never happened.
     """
     complete_until_s = now_s if history.period_s == PERIOD_S else now_s - _LAST_MINUTE_DELAY_S
     total: dict[int, float] = {}
@@ -247,7 +247,7 @@ def _forecast_cone(assessment: Assessment | None, now_s: float) -> ForecastCone 
     if assessment is None or assessment.sample is None or assessment.forecast is None:
         return None
     if assessment.sample.value <= 0:
-        return None  # it is dry: nothing is left to come
+        return None  # it is empty: nothing to forecast
     forecast = assessment.forecast
 
     def to_instant(seconds: float | None) -> float | None:

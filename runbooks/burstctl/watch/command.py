@@ -62,27 +62,27 @@ class _IntervalType(click.ParamType[timedelta]):
     ),
     page="runbooks/README.md",
 )
-@click.option("--once", is_flag=True, help="Look at everything now, once.")
-@click.option("--act", is_flag=True, help="Flip opted-in volumes before they run dry, and bring them back.")
+@click.option("--once", is_flag=True, help="Check everything now, once.")
+@click.option("--act", is_flag=True, help="Flip opted-in volumes before they are empty, and return them.")
 @click.option("--every", type=_IntervalType(), default="1m", metavar="SPAN", help="From 1m (default) to 5m.")
-@click.option("--passes", type=click.IntRange(min=1), metavar="N", help="End after so many passes.")
+@click.option("--passes", type=click.IntRange(min=1), metavar="N", help="Stop after N passes.")
 @click.option("--topic-arn", metavar="ARN", help="An SNS topic for alerts. Default: BURSTWATCH_TOPIC_ARN.")
 @click.option(
     "--slack-webhook-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Holds the address of a Slack webhook. Default: the address in BURSTWATCH_SLACK_WEBHOOK.",
+    help="A file with the address of a Slack webhook. Default: the address in BURSTWATCH_SLACK_WEBHOOK.",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65_535),
     metavar="PORT",
-    help="Tell Prometheus how the fleet stands; 0 is any port that is free.",
+    help="Serve Prometheus metrics on PORT (0: any free port).",
 )
 @click.option(
     "--metrics-address",
     metavar="ADDRESS",
-    help=f"Where Prometheus asks. Default: {_LOOPBACK}, this machine only.",
+    help=f"Address to listen on. Default: {_LOOPBACK}, this machine only.",
 )
 @common_options
 def watch(
@@ -99,19 +99,19 @@ def watch(
 ) -> ExitCode:
     """Look, decide, record and alert: the watchdog itself.
 
-    It modifies no volume, unless it is told to --act: then volumes with the opt-in tag are flipped before
-    they run dry and brought back when they are calm, and so are those that people flipped for a time.
+    Without --act it modifies no volume. With --act, volumes with the opt-in tag are flipped before they are
+    empty and returned when they are calm. Volumes that were flipped by hand for a time are returned as well.
 
     Without --once it runs a pass at every tick. SIGINT and SIGTERM end it between two volumes, within 15
     seconds; a second one ends it at once.
 
-    Exits with the code of the last pass: 1 if anything failed, else 4 if a flip was refused, else 3 if a
-    volume at warning or worse was not flipped in it, or its data is missing.
+    Exits with the code of the last pass: 1 if anything failed, else 4 if a flip was refused. Else 3 if a
+    volume at warning or worse was not flipped, or its data is missing.
     """
     if once and passes:
         raise click.UsageError("--once is a single pass: leave out --passes.")
     if once and metrics_port is not None:
-        raise click.UsageError("--once ends before anybody asks for metrics: leave out --metrics-port.")
+        raise click.UsageError("--once ends before metrics can be read: leave out --metrics-port.")
     if metrics_address is not None and metrics_port is None:
         raise click.UsageError("--metrics-address needs --metrics-port.")
     environment = {TOPIC_ARN: topic_arn} if topic_arn else {}
@@ -149,10 +149,10 @@ def _print_permissions(context: CommandContext) -> None:
     """Whether it modifies volumes, which ones, and how many at once."""
     policy = context.services.policy
     if context.services.modifier is None:
-        print_info("modifies nothing: it decides and tells; --act lets it flip")
+        print_info("modifies nothing: it decides and alerts; --act lets it flip")
     elif policy.mode.highest is not Mode.AUTO:
         print_info(
-            f"acts, but the policy's mode.highest is {policy.mode.highest}: only what people flipped returns"
+            f"acts, but the policy's mode.highest is {policy.mode.highest}: only manual flips are returned"
         )
     else:
         tag, flip = "=".join(policy.mode.opt_in_tag), policy.flip
@@ -187,7 +187,7 @@ def _run_loop(
     )
     if every > FOCUS_TICK:
         print_info(
-            "volumes in focus may be due every minute: with longer ticks they are seen later than promised"
+            "volumes in focus may be due every minute: with longer ticks they are checked later than promised"
         )
     loop = WatchLoop(
         context,
@@ -206,7 +206,8 @@ def _warn_if_public(path: Path) -> None:
     mode = path.stat().st_mode
     if S_ISREG(mode) and mode & 0o077:
         print_info(
-            f"careful: {path} holds a secret, and others may use it (mode {mode & 0o777:04o}): chmod 600 it"
+            f"careful: {path} contains a secret, and others can read it (mode {mode & 0o777:04o}):"
+            f" chmod 600 it"
         )
 
 
@@ -215,7 +216,7 @@ def _read_webhook(path: Path) -> str:
         _warn_if_public(path)
         url = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise SettingsError(f"the Slack webhook cannot be read from {path}: {reason}") from error
     if not url:
         raise SettingsError(f"{path} is empty: put the address of the Slack webhook into it")

@@ -80,17 +80,17 @@ def _metric_family(
 
 def _listen_error(error: OSError, address: str, port: int) -> str:
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-        return f"--metrics-address {address!r} is no address of this machine: leave it out for 127.0.0.1"
+        return f"--metrics-address {address!r} is not an address of this machine: omit it for 127.0.0.1"
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} at {address} is taken: give another --metrics-port; 0 is any that is free"
+        return f"port {port} at {address} is taken: give another --metrics-port; 0: any free port"
     reason = error.strerror or str(error)
-    return f"metrics cannot be told at {address}, port {port} ({reason}): give a --metrics-port above 1023"
+    return f"metrics cannot be served at {address}, port {port} ({reason}): give a --metrics-port above 1023"
 
 
 def _exposure_warning(address: str) -> str:
-    """Metrics have no password, so it is said where more than this machine may read them."""
+    """Metrics have no password, so a warning is shown if other machines can read them."""
     try:
         is_loopback = ip_address(address).is_loopback
     except ValueError:
         is_loopback = address == "localhost"
-    return "" if is_loopback else " (whoever reaches this address reads the names of your volumes)"
+    return "" if is_loopback else " (anyone who can reach this address can read the names of your volumes)"

@@ -83,7 +83,7 @@ LOWEST_BALANCE: Final = _per_region(
 )
 SOONEST_EMPTY: Final = _per_region(
     "soonest_time_to_empty_seconds",
-    "How soon the first of the draining volumes is dry, as estimated by the last look at it.",
+    "Estimated time until the first of the draining volumes is empty, at its last check.",
 )
 DATAPOINT_AGE: Final = _per_region(
     "newest_datapoint_age_seconds",
@@ -101,7 +101,7 @@ POLICY_REJECTED: Final = _per_region(
 
 OUTCOMES: Final = _per_region(
     "outcomes_total",
-    "What became of wanted modifications: flipped, flipped_back, refused or failed.",
+    "Outcomes of requested modifications: flipped, flipped_back, refused or failed.",
     "action",
     kind=MetricKind.COUNTER,
 )
@@ -148,11 +148,11 @@ VOLUME_DRAIN: Final = _per_volume(
 )
 VOLUME_TIME_TO_EMPTY: Final = _per_volume(
     "volume_time_to_empty_seconds",
-    "Estimated time until it is dry, at the last look; absent while it does not drain.",
+    "Estimated time until it is empty, at its last check; absent while it does not drain.",
 )
 VOLUME_SOONEST_EMPTY: Final = _per_volume(
     "volume_soonest_empty_seconds",
-    "No workload can empty it sooner, at the last look; a bound and no estimate.",
+    "Earliest time until it can be empty under any load, at its last check; a bound, not an estimate.",
 )
 VOLUME_SERVED_IOPS: Final = _per_volume(
     "volume_served_iops",

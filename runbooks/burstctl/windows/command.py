@@ -95,9 +95,9 @@ def list_windows(options: Options) -> ExitCode:
 @window.command(cls=Command, examples=(START,), page=PAGE)
 @click.argument("name")
 @click.option(
-    "--for", "lasts", type=ORDER_DURATION, metavar="SPAN", help="Stop by itself after so long, 1m to 30d."
+    "--for", "lasts", type=ORDER_DURATION, metavar="SPAN", help="Stop automatically after this long (1m-30d)."
 )
-@click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal.")
+@click.option("--yes", is_flag=True, help="Do not ask; required without a terminal.")
 @common_options
 def start(name: str, options: Options, *, lasts: timedelta | None, yes: bool) -> ExitCode:
     """Start the window NAME now, by hand: its volumes are moved and kept until it is stopped.
@@ -249,7 +249,7 @@ def _describe_flips(snapshot: WindowSnapshot, planned: Sequence[PlannedFlip]) ->
             f" {'it is' if flipped_count == 1 else 'they are'}"
         )
     if not snapshot.flippable:
-        sentences.append("no volume that it holds for lives on credits: it moves none")
+        sentences.append("none of its volumes depends on credits, so it moves none")
     if planned:
         sentences.append(describe_totals(planned))
     return lay_out(*sentences)
@@ -291,13 +291,13 @@ def _print_who_acts(context: CommandContext, planned: Sequence[PlannedFlip]) -> 
         "none so far" if fleet_snapshot is None else f"the last at {format_instant(fleet_snapshot.tick_at_s)}"
     )
     print_info(
-        "the volumes are moved by a watchdog that may act and sweeps with this ledger"
-        f" (burstctl watch --act, or the stack), and by nobody else; {last_pass}"
+        "the volumes are moved only by a watchdog that may act and sweeps with this ledger"
+        f" (burstctl watch --act, or the stack); {last_pass}"
     )
 
 
 def _describe_stopped(snapshot: WindowSnapshot, *, is_stopped: bool) -> str:
-    text = f"window {snapshot.name}: nothing to stop, it does not run, and no volume is being moved for it"
+    text = f"window {snapshot.name}: nothing to stop: it does not run, and no volume is being moved for it"
     if is_stopped:
         upcoming = snapshot.state.upcoming
         next_start = f"; next: {describe_occurrence(upcoming[0], snapshot.zone)}" if upcoming else ""

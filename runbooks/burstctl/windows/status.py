@@ -198,7 +198,7 @@ def _format_with_utc(at: datetime, zone: tzinfo) -> str:
 
 def _describe_schedule(window: Window | None) -> str:
     if window is None:
-        return "none: volumes' tags name it, nobody has defined it; it can be started by hand"
+        return "none: tags of volumes name it, but it is not defined; it can be started by hand"
     if window.schedule is None:
         return "none: it is started by hand"
     return ", ".join(f"{key} {value}" for key, value in window.settings)
@@ -207,8 +207,8 @@ def _describe_schedule(window: Window | None) -> str:
 def _describe_volumes(snapshot: WindowSnapshot) -> str:
     total, flippable_count = len(snapshot.volumes), len(snapshot.flippable)
     text = (
-        f"holds for {total}, of which {flippable_count} live{'s' if flippable_count == 1 else ''} on credits"
-        " or did"
+        f"holds for {total}, of which {flippable_count} depend{'s' if flippable_count == 1 else ''} on"
+        " credits or did"
     )
     return f"{text}; moved up to {format_duration(snapshot.lead.total_seconds())} before a start"
 

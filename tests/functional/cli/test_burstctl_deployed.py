@@ -96,7 +96,7 @@ def test_a_hold_reaches_the_deployed_watchdog(cli, lab, stack):
     result = place_hold(cli, volume_id)
 
     assert result.code == 0
-    assert "does not hear of it" not in result.err
+    assert "does not see" not in result.err
     [hold] = stack.holds(lab.clock.now_s())
     assert (hold.volume_id, hold.reason, hold.by) == (volume_id, "INC-42", "anna (user/moto)")
     assert cli.run("release", volume_id).code == 0
@@ -176,7 +176,7 @@ def test_a_watch_that_does_not_act_takes_nothing_from_the_stack(cli, lab, stack,
     result = cli.run("watch", *arguments)
 
     assert (
-        "stack: burstwatch is deployed and goes on by itself; this watch does not act, so it keeps a ledger"
+        "stack: burstwatch is deployed and works independently; this watch does not act, so it keeps a ledger"
         " of its own"
     ) in result.err
     assert "policy: /burstwatch/burstwatch/policy (stack burstwatch)" in result.err
@@ -259,7 +259,7 @@ def test_a_deleted_policy_is_a_usage_error_with_a_next_step(cli, lab, stack):
     assert result.code == 2
     assert single_error(result) == (
         "the policy of stack burstwatch is gone: neither /burstwatch/burstwatch/policy nor"
-        " /burstwatch/burstwatch/policy-pushed is there; put one in force with burstctl policy push FILE;"
+        " /burstwatch/burstwatch/policy-pushed is there; to put one in force, use burstctl policy push FILE;"
         " to go on with another: --policy FILE"
     )
 
@@ -289,10 +289,7 @@ def test_what_is_named_comes_before_the_stack(cli, lab, stack):
     result = cli.run("assess")
 
     assert f"ledger: sqlite:{cli.directory}/env (none yet)" in result.err
-    assert (
-        f"stack: burstwatch is deployed and does not hear of what is in this ledger; its own: {TABLE}"
-        in result.err
-    )
+    assert f"stack: burstwatch is deployed and does not read this ledger; its own: {TABLE}" in result.err
 
 
 def test_the_policy_here_does_not_count_where_a_stack_is_deployed(cli, lab, stack):
@@ -337,7 +334,7 @@ def test_when_stacks_cannot_be_listed_the_file_is_used_and_that_is_reported(
 
     assert result.code == 0
     assert result.err.startswith(
-        "stack: whether one is deployed is not known; if one is, it does not hear of what is done here"
+        "stack: whether one is deployed is not known; if one is, it does not see what is done here"
         " (--ledger dynamodb:TABLE names the ledger of one): ssm:GetParametersByPath failed"
     )
     assert message in result.err
@@ -360,7 +357,7 @@ def test_a_hold_that_might_not_reach_the_stack_is_not_placed(cli, lab, stack, ta
     assert text.count("so this hold might not reach it. Nothing was held.") == 1
     assert "cause: " in text
     assert "fix: remove the cause; or name the ledger, --ledger dynamodb:TABLE" in text
-    assert "does not hear" not in text
+    assert "does not see" not in text
     refusal = result.err[result.err.index("burstctl: ") :].splitlines()
     assert max(map(len, refusal)) <= 80
     assert stack.holds(lab.clock.now_s()) == []

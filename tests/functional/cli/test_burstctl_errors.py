@@ -326,7 +326,7 @@ def test_a_bug_is_one_line_and_names_how_to_get_the_rest(cli, lab, monkeypatch):
     assert result.code == 1
     assert single_error(result) == (
         "unexpected LookupError: no such thing;"
-        " see the details with BURSTWATCH_DEBUG=1, and please report them"
+        " to see the details, set BURSTWATCH_DEBUG=1. Please report them"
     )
     cli.set(BURSTWATCH_DEBUG="1")
     assert "Traceback" in cli.run("assess").err

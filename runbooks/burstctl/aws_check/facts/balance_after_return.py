@@ -21,9 +21,11 @@ from burstwatch.core.buckets.series import Series
 _SETTLED_S: Final = DRAIN_S + 8 * 60
 """By then the volume is attached, drained, and at rest for some minutes."""
 
-_SIZE_GIB: Final = 100  # it earns 0.33 % a minute, so that "kept" and "refilled" differ within the time away
-_MAX_AWAY_S: Final = 40 * 60  # keeps the fact within the lifetime of the shared instance
-_DATAPOINT_TIMEOUT_S: Final = 25 * 60  # beyond the datapoints that are needed: CloudWatch may be minutes late
+_SIZE_GIB: Final = 100  # It earns 0.33 % a minute, so that "kept" and "refilled" differ within the time away.
+_MAX_AWAY_S: Final = 40 * 60  # Keeps the fact within the lifetime of the shared instance.
+_DATAPOINT_TIMEOUT_S: Final = (
+    25 * 60
+)  # Beyond the datapoints that are needed: CloudWatch may be minutes late.
 _POLL_INTERVAL_S: Final = 60  # a datapoint comes at most once a minute
 _RETURN_DURATION_FACTOR: Final = 1.25
 """A modification's duration varies: the return may take longer than the first modification."""
@@ -103,7 +105,7 @@ def _read_round_trip(
 FACT: Final = Fact(
     name="balance-after-return",
     question="Is the burst balance kept, refilled, reset or emptied after gp2, gp3 and gp2 again?",
-    why="Nobody documents it. A flip that empties the bucket on its return would harm what it protects.",
+    why="It is not documented. A flip that empties the bucket on its return would harm what it protects.",
     minutes=180,
     actions=(
         "ec2:DescribeVolumes",

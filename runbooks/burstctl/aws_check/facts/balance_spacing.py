@@ -8,8 +8,8 @@ from burstctl.aws_check.host import ACTIVE_DEVICE
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 from burstwatch.core.buckets.series import Series
 
-_FROM_S: Final = 5 * 60  # the instance needs a few minutes to boot and to start its reads
-_UNTIL_S: Final = 40 * 60  # 35 minutes have seven datapoints even if they are five minutes apart
+_FROM_S: Final = 5 * 60  # The instance needs a few minutes to boot and to start its reads.
+_UNTIL_S: Final = 40 * 60  # 35 minutes have seven datapoints even if they are five minutes apart.
 _MIN_DATAPOINTS: Final = 4  # three distances: a single odd one does not decide the median
 
 

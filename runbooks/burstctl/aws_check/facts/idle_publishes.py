@@ -10,8 +10,8 @@ from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 _FROM_S: Final = 12 * 60
 """At its start the operating system reads the partition table of each disk."""
 
-_UNTIL_S: Final = 42 * 60  # half an hour has six datapoints even if they are five minutes apart
-_MIN_ACTIVE_DATAPOINTS: Final = 4  # with fewer, chance could explain that the idle volume has none
+_UNTIL_S: Final = 42 * 60  # Half an hour has six datapoints even if they are five minutes apart.
+_MIN_ACTIVE_DATAPOINTS: Final = 4  # With fewer, chance could explain that the idle volume has none.
 # a lost or a stray datapoint must not turn a clear answer into "sometimes"
 _SILENT_SHARE: Final = 0.1
 _PUBLISHING_SHARE: Final = 0.9

@@ -26,7 +26,7 @@ def judge(observations: Sequence[Observation], original: str, target: str) -> Me
     """
     target_observations = [observation for observation in observations if observation.volume_type == target]
     if not target_observations:
-        raise NotMeasuredError(f"DescribeVolumes never showed {target}, which the volume had become")
+        raise NotMeasuredError(f"DescribeVolumes never showed {target}, the new type of the volume")
     first_state = target_observations[0].state
     earlier_states = {
         observation.state

@@ -48,7 +48,7 @@ def measure(context: FactContext) -> Steps:
 FACT: Final = Fact(
     name="type-condition",
     question="Does the condition ec2:VolumeType on ModifyVolume see the current or the requested type?",
-    why="It is not documented. If it sees the requested one, it can keep flips from dear types.",
+    why="It is not documented. If it sees the requested one, it can keep flips from expensive types.",
     minutes=20,
     actions=ACTIONS,
     measure=measure,

@@ -213,9 +213,9 @@ def test_local_zones_outposts_and_reserved_terms_are_left_aside(products):
     [
         ({"unit": "TB-Mo"}, "it is for 'TB-Mo', which is not known"),
         ({"pricePerUnit": {"CNY": "0.7"}}, "it is not in dollars"),
-        ({"pricePerUnit": {"USD": "a dime"}}, "'a dime' is no price"),
-        ({"pricePerUnit": {"USD": "-1"}}, "'-1' is no price"),
-        ({"pricePerUnit": {"USD": "NaN"}}, "'NaN' is no price"),
+        ({"pricePerUnit": {"USD": "a dime"}}, "'a dime' is not a valid price"),
+        ({"pricePerUnit": {"USD": "-1"}}, "'-1' is not a valid price"),
+        ({"pricePerUnit": {"USD": "NaN"}}, "'NaN' is not a valid price"),
         ({"pricePerUnit": {"USD": "0"}}, "it has 0 prices, not one"),
     ],
 )
@@ -254,7 +254,7 @@ def test_the_oldest_date_counts(products):
 
 def test_an_invalid_date_is_reported(products):
     products_of(products, "VolumeUsage.gp2")["publicationDate"] = "lately"
-    assert "which is no date" in read_prices_from(products).faults[0]
+    assert "which is not a valid date" in read_prices_from(products).faults[0]
 
 
 def test_the_labs_list_is_paged_as_aws_pages_it(lab):

@@ -86,7 +86,7 @@ def test_the_fleet_table_fits_80_columns_with_empty_volumes_first_then_by_dollar
     assert [line[:21] for line in lines if line.startswith("vol-")] == [empty, large, small, stays]
     assert lines[0].split() == ["VOLUME", "NOW", "ADVISED", "$/MONTH"]
     assert lines[1].split() == [empty, "gp2", "100", "GiB", "gp3", "3,000", "IOPS", "128", "MiB/s", "-1.88"]
-    assert lines[2].split()[:2] == ["ci-7", "dry"]
+    assert lines[2].split()[:2] == ["ci-7", "empty"]
     assert "14.0 days seen: good" in lines[2]
     assert lines[3].endswith("gp3 3,000 IOPS 250 MiB/s   -35.00")
     assert lines[7].endswith("stay                         0.00")
@@ -101,13 +101,13 @@ def join_lines(text):
 def test_advise_reports_when_no_volume_would_need_burst_credits_any_more(cli, lab):
     add_empty_volume(lab)
     text = join_lines(cli.run("advise").out)
-    assert "The honest answer is gp3, once, and you can uninstall us" in text
+    assert "Our recommendation is gp3, once, and you can uninstall burstwatch" in text
     assert "runbooks/MovingToGp3.md" in text
 
 
 def test_advise_reports_when_no_volume_needs_burst_credits_already(cli, lab):
     add(lab, "stays", size_gib=200)
-    assert "there is nothing to watch, you can uninstall us" in join_lines(cli.run("advise").out)
+    assert "there is nothing to watch; uninstall burstwatch" in join_lines(cli.run("advise").out)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_while_some_volumes_are_unknown_advise_does_not_suggest_uninstalling(cli
     add_empty_volume(lab)
     add(lab, "other", size_gib=200, **facts)
     text = join_lines(cli.run("advise").out)
-    assert f"Keep the watch until all are judged: {why}" in text
+    assert f"Keep the watch until all have enough data: {why}" in text
     assert "uninstall" not in text
 
 
@@ -157,7 +157,7 @@ def test_one_volume_is_described_in_detail_with_a_command_to_paste(cli, lab):
     assert result.code == 0
     assert max(map(len, result.out.splitlines())) <= COLUMNS
     text = join_lines(result.out)
-    assert "Make it gp3 with 3,000 IOPS and 128 MiB/s, for good." in text
+    assert "Make it gp3 with 3,000 IOPS and 128 MiB/s permanently." in text
     assert "so its demand is unknown" in text
     assert "bucket empty for" in text
     assert "$10.00 -> $8.12 a month: $1.88 less" in text
@@ -175,7 +175,7 @@ def test_a_flipped_volume_is_advised_on_as_well_and_kept(cli, lab):
     assert advice["now"]["volume_type"] == "gp3"
     assert advice["flipped_from"] == {"volume_type": "gp2", "iops": None, "throughput_mib_s": None}
     text = join_lines(cli.run("advise", empty_id).out)
-    assert "Keep it gp3 with 3,000 IOPS and 128 MiB/s for good." in text
+    assert "Keep it gp3 with 3,000 IOPS and 128 MiB/s permanently." in text
     assert f"burstctl flip {empty_id}" in text
 
 
@@ -235,14 +235,14 @@ def test_throughput_that_was_seen_to_be_little_is_not_bought(cli, lab):
 
 def test_advice_that_differs_from_the_alerts_is_noted_below_the_table(cli, lab):
     volume_id = add(lab, "web", size_gib=100)
-    same = "An alert may ask for other numbers"
+    same = "An alert may request other numbers"
     assert same not in join_lines(cli.run("advise").out)
     put_throughput(lab, volume_id, 40)
     result = cli.run("advise")
     assert same in join_lines(result.out)
     assert max(map(len, result.out.splitlines())) <= 80
     text = join_lines(cli.run("advise", volume_id).out)
-    assert "An alert asks for at least 3,000 IOPS and 128 MiB/s" in text
+    assert "An alert requests at least 3,000 IOPS and 128 MiB/s" in text
 
 
 def test_throughput_that_was_held_back_is_bought_with_room(cli, lab):
@@ -364,14 +364,14 @@ def test_the_definition_is_data_alone(cli, lab, kind, line):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--iac", "terraform"], "--iac is about volumes that you name"),
-        (["--csv", "--json"], "exclude each other"),
-        ([VOLUME_ARGUMENT, "--csv", "--iac", "cdk"], "exclude each other"),
+        (["--iac", "terraform"], "--iac needs the volumes"),
+        (["--csv", "--json"], "are mutually exclusive"),
+        ([VOLUME_ARGUMENT, "--csv", "--iac", "cdk"], "are mutually exclusive"),
         (["--days", "0"], "0 is not in the range 1<=x<=62"),
         (["--days", "63"], "63 is not in the range"),
         (["--percentile", "101"], "101"),
         (["--iac", "pulumi"], "'pulumi' is not one of"),
-        (["vol-1"], "is no volume id"),
+        (["vol-1"], "is not a valid volume ID"),
     ],
 )
 def test_usage_errors_are_reported_before_anything_is_read(cli, lab, arguments, why):
@@ -387,7 +387,7 @@ def test_reads_over_five_dollars_need_confirmation(cli, lab, monkeypatch):
     result = cli.run("advise")
     assert result.code == 2
     assert "reading the history of 2 volumes costs $0.00" in result.err
-    assert "add --yes to read it, or name some of the volumes" in result.err
+    assert "Add --yes to read it, or name some of the volumes" in result.err
     assert "GetMetricData" not in lab.faults.call_counts()
     assert cli.run("advise", "--yes").code == 0
 
@@ -415,7 +415,7 @@ def test_an_unreadable_volume_fails_and_reports_why_once(cli, lab):
     result = cli.run("advise")
     assert result.code == 1
     assert "1 volume in us-east-1" in result.out
-    assert "Keep the watch until all are judged: 2 unread" in join_lines(result.out)
+    assert "Keep the watch until all have enough data: 2 unread" in join_lines(result.out)
     [complaint] = result.error_lines
     assert "no advice on vol-" in complaint
 
@@ -466,7 +466,7 @@ def test_a_type_without_advice_is_named(cli, lab):
 def test_a_managed_volume_is_left_to_its_manager(cli, lab):
     managed = add_empty_volume(lab, managed_by="eks.amazonaws.com")
     text = cli.run("advise", managed).out
-    assert "Change it where eks.amazonaws.com is told what it shall be." in text
+    assert "Change its definition in eks.amazonaws.com." in text
     assert "burstctl flip" not in text
 
 

@@ -193,7 +193,7 @@ def test_an_invalid_volume_id_is_a_usage_error_before_any_call(cli, lab, volume_
     result = cli.run("assess", "vol-0123456789abcdef0", volume_id)
 
     assert result.code == 2
-    assert f"{volume_id!r} is no volume id: vol- and 17 (or 8) digits from 0-9a-f" in " ".join(
+    assert f"{volume_id!r} is not a valid volume ID: vol- and 17 (or 8) digits from 0-9a-f" in " ".join(
         result.err.split()
     )
     assert lab.faults.call_counts() == {}

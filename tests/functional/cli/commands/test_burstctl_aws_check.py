@@ -134,7 +134,7 @@ def test_the_price_is_that_of_all_resources_for_all_the_time():
     ("arguments", "message"),
     [
         (["--only", "nonsense"], "there is no fact nonsense"),
-        (["--resume", "--clean-up"], "exclude each other"),
+        (["--resume", "--clean-up"], "are mutually exclusive"),
         (["--report", "no/such/folder", "--yes"], "there is no directory"),
     ],
 )

@@ -190,7 +190,7 @@ def test_the_fleet_output_has_totals_then_the_most_throttled_then_assumptions_in
     )
     assert [line.split()[0] for line in lines if line.startswith("vol-")] == [drained]
     assert calm not in result.out
-    assert "1 volume stayed calm: nothing would have been told or done" in result.out
+    assert "1 volume stayed calm: no alert and no flip" in result.out
     assert "CloudWatch shows a minute 5 min after its start" in join_lines(result.out)
     assert "reading 1 day of 2 volumes by the minute: $0.00006" in result.err
     assert "read 6 metrics for $0.00006" in result.err
@@ -201,7 +201,7 @@ def test_all_shows_volumes_without_events_too(cli, lab):
     calm = add(lab, "calm")
     out = cli.run("backtest", "--days", "1", "--all").out
     assert f"\n{calm}" in out
-    assert "calm, 100 GiB: nothing to tell" in out
+    assert "calm, 100 GiB: no events" in out
 
 
 def test_one_volume_is_shown_with_its_history_line_by_line(cli, lab):
@@ -309,7 +309,7 @@ def test_volumes_that_cannot_drain_were_never_gp2_or_are_ignored_are_left_out_an
     other = add(lab, "other", volume_type="gp3")
     result = cli.run("backtest", "--days", "1")
     assert "on 1 volume in" in join_lines(result.out)
-    assert f"not replayed: {large}: a gp2 of 2,000 GiB cannot run dry" in result.err
+    assert f"not replayed: {large}: a gp2 of 2,000 GiB cannot run out of credits" in result.err
     assert f"ignored by tag: {ignored}" in result.err
     result = cli.run("backtest", other, "--days", "1")
     assert (result.code, result.out) == (0, "")
@@ -390,7 +390,7 @@ def test_an_unread_or_missing_volume_hides_no_other_and_exits_1(cli, lab):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["vol-1"], "is no volume id"),
+        (["vol-1"], "is not a valid volume ID"),
         (["--size", "100"], "--size is about files: add --csv FILE"),
         (["--days", "63"], "63 is not in the range 1<=x<=62"),
         (["--csv", "nowhere.csv"], "nowhere.csv cannot be read: No such file or directory"),
@@ -547,11 +547,11 @@ GOOD = "2026-11-20T10:00:00Z,100,5,5,100"
             table_rows(GOOD.replace("5,100", "5,")),
             "does not say how large the volume is: add a column size_gib, or --size",
         ),
-        (table_rows(GOOD.replace("5,100", "5,2000")), "a gp2 of 2,000 GiB cannot run dry"),
+        (table_rows(GOOD.replace("5,100", "5,2000")), "a gp2 of 2,000 GiB cannot run out of credits"),
         (table_rows(GOOD, GOOD.replace("10:00", "11:00")), "its rows are 60 minutes apart or more"),
         (table_rows("2026-11-20T10:00:00Z,,5,5,100"), "every burst_balance_pct is empty"),
-        (b"\xff\xfet\x00i\x00m\x00e\x00", "it is no text in UTF-8"),
-        (table_rows(GOOD).encode() + b"\xff\n", "it is no text in UTF-8"),
+        (b"\xff\xfet\x00i\x00m\x00e\x00", "it is not UTF-8 text"),
+        (table_rows(GOOD).encode() + b"\xff\n", "it is not UTF-8 text"),
         (table_rows(GOOD) + '2026-11-20T10:01:00Z,"100,5\n', "it is no CSV"),
     ],
     ids=lambda value: None if isinstance(value, bytes) or "\n" in value else value[:40],

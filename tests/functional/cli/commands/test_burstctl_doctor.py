@@ -135,7 +135,7 @@ def test_a_volume_that_opted_in_and_may_not_be_modified(cli):
 
         finding = single_finding(result, "permissions", "ec2:ModifyVolume")
         assert (finding["verdict"], result.code) == ("warning", 3)
-        assert "says AWS to a dry run; it is needed for burstctl flip, and watch --act" in finding["seen"]
+        assert "according to a dry run; it is needed for burstctl flip, and watch --act" in finding["seen"]
         assert modification_targets(lab, volume_id) == []
 
 
@@ -148,7 +148,7 @@ def test_without_a_volume_to_try_it_on_the_permission_to_modify_is_simulated(cli
     unknown = cli.run("doctor", "--json")
 
     finding = single_finding(denied, "permissions", "ec2:ModifyVolume")
-    assert finding["seen"].startswith("not allowed, says IAM's simulation: no policy allows it")
+    assert finding["seen"].startswith("not allowed by IAM's simulation: no policy allows it")
     finding = single_finding(unknown, "permissions", "ec2:ModifyVolume")
     assert finding["verdict"] == "skipped"
     assert finding["seen"].startswith("not known: no volume carries the opt-in tag burstwatch:mode=auto")
@@ -166,7 +166,7 @@ def test_missing_credentials_are_reported_once_and_other_checks_still_run(cli, l
     assert "no AWS credentials were found" in finding["seen"]
     assert "aws sso login" in finding["fix"]
     assert result.document["totals"]["broken"] == 1
-    assert single_finding(result, "volumes")["seen"] == "not known, because of what is said at credentials"
+    assert single_finding(result, "volumes")["seen"] == "unknown; see credentials"
     assert single_finding(result, "policy")["verdict"] == "ok"
     assert result.document["account"] is None
 
@@ -237,7 +237,7 @@ def test_an_unknown_profile_and_an_invalid_ledger(cli, lab):
 
     assert result.code == 2
     assert single_finding(result, "ledger")["seen"].startswith("'floppy:a' is no ledger")
-    assert single_finding(result, "holds")["seen"] == "not known, because of what is said at ledger"
+    assert single_finding(result, "holds")["seen"] == "unknown; see ledger"
     assert single_finding(result, "volumes")["verdict"] == "ok", "a bad ledger hides no volume"
 
 
@@ -444,7 +444,7 @@ def test_a_ledger_of_a_later_schema_or_one_that_may_not_be_written_to(tmp_path):
     (locked,) = judge_file(tmp_path / "ledger", replace(file, schema=2, is_writable=False))
     (damaged,) = judge_file(tmp_path / "ledger", replace(file, faults=("row 1 missing from index",)))
 
-    assert "made by a newer burstwatch, this one knows schemas up to 2" in later.summary
+    assert "written by a newer burstwatch; this one supports schemas up to 2" in later.summary
     assert "may not write to it" in locked.summary
     assert "is damaged: row 1 missing from index" in damaged.summary
     assert {item.verdict for item in (later, locked, damaged)} == {Verdict.BROKEN}
@@ -468,7 +468,7 @@ def test_the_heartbeat_of_a_watch_here(cli, lab):
     assert (finding["verdict"], finding["seen"]) == ("ok", "the last was completed 5 min ago")
     finding = single_finding(result, "heartbeat", "focus")
     assert (finding["verdict"], finding["commands"]) == ("warning", ["burstctl watch --region us-east-1"])
-    assert finding["seen"].startswith("the last was completed 60 min ago; while all is well")
+    assert finding["seen"].startswith("the last was completed 60 min ago; normally it is")
 
 
 def test_holds_and_modifications_that_are_used_up(cli, lab):
@@ -539,7 +539,7 @@ def test_slack_is_checked_without_posting(cli, lab, slack):
     result = cli.run("doctor", "--json")
 
     assert single_finding(result, "slack")["seen"] == (
-        "reached; the webhook is good: it refused an empty message (no_text)"
+        "reached; the webhook is valid: it refused an empty message (no_text)"
     )
     assert slack.messages == []
     assert slack.url not in result.out + result.err

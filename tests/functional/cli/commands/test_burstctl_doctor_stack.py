@@ -166,7 +166,7 @@ def test_a_stack_where_everything_that_can_be_is_broken(cli, lab, cloudformation
         ("functions", "flip", "broken"),
         ("functions", "watch", "broken"),
         ("functions", "flip", "broken"),
-        ("queues", "flips that could not be dealt with", "warning"),
+        ("queues", "flips that could not be processed", "warning"),
         ("alarms", "burstwatch-WatchdogErrors-watch", "broken"),
     ]
     assert "only proposing: later" in findings_for(result, "stack")[0]["seen"]
@@ -206,7 +206,7 @@ def test_missing_permission_on_the_stack_is_reported_and_no_check_passes(cli, la
     assert (whole["verdict"], stack_settings["verdict"]) == ("ok", "skipped")
     assert "may not call cloudformation:DescribeStacks" in stack_settings["seen"]
     for check in ("schedule", "functions", "queues"):
-        assert single_finding(result, check)["seen"] == "not known, because of what is said at stack"
+        assert single_finding(result, check)["seen"] == "unknown; see stack"
     for check in ("alarms", "ledger", "topic"):
         assert single_finding(result, check)["verdict"] == "skipped"
     for action in ("dynamodb:PutItem", "ssm:PutParameter"):
@@ -258,7 +258,7 @@ def test_alerts_of_a_separate_ledger_beside_a_stack_are_not_delivered(cli, lab, 
         else findings_for(result, "ledger")[1]
     )
     assert finding["verdict"] == "warning"
-    assert "stack burstwatch is deployed and does not hear of what is in sqlite:" in finding["seen"]
+    assert "stack burstwatch is deployed and does not read sqlite:" in finding["seen"]
     assert single_finding(result, "heartbeat")["verdict"] == "skipped"
     assert os.listdir(cli.directory) == []  # noqa: PTH208 - names are enough
 
@@ -287,8 +287,8 @@ def test_the_alert_targets_of_a_function_with_hidden_settings_are_unknown(cli, l
     result = cli.run("doctor", "--json")
 
     assert single_finding(result, "subscriptions")["verdict"] == "skipped"
-    assert "its settings were not seen" in single_finding(result, "subscriptions")["seen"]
+    assert "its settings could not be read" in single_finding(result, "subscriptions")["seen"]
     assert single_finding(result, "slack")["seen"] == (
-        "whether the stack tells Slack is not known, because of what is said at functions"
+        "whether the stack notifies Slack is unknown; see functions"
     )
     assert "lambda:GetFunctionConfiguration" in single_finding(result, "functions")["about"]

@@ -131,7 +131,7 @@ def test_the_lab_setting_for_the_balance_is_detected(cli, lab, fake_sleep, balan
     assert max(map(len, result.out.splitlines())) <= COLUMNS
     [page] = report_files(cli)
     assert f"**{HYPOTHESES[balance_after].capitalize()}. It came back with " in page.read_text()
-    assert f"the report, fit to be shared: {page}" in result.err
+    assert f"the report, safe to share: {page}" in result.err
     assert holds(cli) == []
     assert cli.entry_kinds(volume_id) == [
         "held", "intent", "accepted", "reached", "intent", "accepted", "restored", "released",
@@ -174,11 +174,9 @@ def test_the_plan_lists_what_is_lost_what_would_be_reported_and_what_it_costs(cl
     # Needed are 4 / 0.95 r + 2.2 = 14.8 min for an idle one, and more for what 20 operations may take
     assert result.code == 0
     text = " ".join(result.out.split())
-    assert (
-        "Meant for a volume whose burst nobody minds losing: it may come back without a single credit" in text
-    )
+    assert "Meant for a volume that may lose its burst: it may return with no credits at all" in text
     assert "Now 58.0 % of its burst balance in the minute from 17:58 UTC, 20.0 IOPS" in text
-    assert "stay for 17 min, long enough to tell refilled from kept" in text
+    assert "stay for 17 min, long enough to distinguish refilled from kept" in text
     assert "$10.00 -> $207.50 a month while it is away: $0.08 more in all" in text
     assert "0 of AWS's 4 modifications in 24 h are used; this takes 2 and leaves one for people" in text
     assert "if AWS takes 50 min for each way, refilled while away and reset may look alike" in text
@@ -270,7 +268,7 @@ def test_the_experiment_is_refused_when_it_would_do_harm_or_be_inconclusive(cli,
     late = {"starts_at": lab.clock.now() - timedelta(minutes=30)}
     quarter = {"starts_at": lab.clock.now() - timedelta(minutes=15)}
     expected = {
-        jumped: ("unsteady", "take a quieter volume"),
+        jumped: ("unsteady", "use a quieter volume"),
         stopped: ("no_data", "is stopped"),
         set_up_volume(lab, 82, **late): ("balance_too_high", "above 80 %"),
         set_up_volume(lab, 1.2, load="steady:300", **late): (
@@ -279,11 +277,11 @@ def test_the_experiment_is_refused_when_it_would_do_harm_or_be_inconclusive(cli,
         ),
         set_up_volume(lab, 5, size_gib=900, **(late | quarter)): (
             "would_not_tell",
-            "begin lower, stay shorter, or take a smaller",
+            "start with a lower balance, stay shorter",
         ),
         set_up_volume(lab, 40, tags={"burstwatch:critical": "true"}, **late): (
             "critical",
-            "nobody would miss",
+            "use a less important volume",
         ),
         set_up_volume(lab, 70, load="steady:1500", **late): ("alert", "an alert is going on, warning"),
         set_up_volume(lab, 40, attached=False, **late): ("no_data", "detached"),
@@ -346,7 +344,7 @@ def test_declining_the_prompt_does_nothing(cli, lab):
     result = cli.run(*COMMAND, volume_id, answer="n")
 
     assert result.code == 130
-    assert f"May {volume_id} lose its burst for this, and shall it begin? [y/N]" in result.err
+    assert f"May {volume_id} lose its burst for this experiment? Start? [y/N]" in result.err
     assert count_modify_calls(lab) == 0
     assert not cli.ledger_path.parent.exists()
 
@@ -372,7 +370,7 @@ def test_after_an_interruption_the_same_command_continues_without_a_question(cli
     second = cli.run(*COMMAND, volume_id)
 
     assert first.code == 130
-    assert "run it again to go on, with --abandon to bring it home at once: burstctl experiment" in first.err
+    assert "run it again to resume, or with --abandon to return it at once: burstctl experiment" in first.err
     assert dry_run.code == 0
     assert dry_run.out.startswith(f"{volume_id} is ")
     assert second.code == 0
@@ -433,7 +431,7 @@ def test_a_watchdog_flips_back_the_volume_of_an_unfinished_experiment(cli, lab, 
 
     assert modification_targets(lab, volume_id) == ["io1", "gp2"]
     assert result.code == 1
-    assert "no answer: somebody else changed or returned it" in result.err
+    assert "no answer: someone else changed or returned it" in result.err
 
 
 def test_an_experiment_confirmed_long_ago_and_not_started_is_not_started(cli, lab, fake_sleep, monkeypatch):
@@ -452,7 +450,7 @@ def test_an_experiment_confirmed_long_ago_and_not_started_is_not_started(cli, la
     result = cli.run(*COMMAND, volume_id)
 
     assert result.code == 4
-    assert "it was agreed to at 2026-11-20T18:00:00Z, and much may have changed since" in result.err
+    assert "it was confirmed at 2026-11-20T18:00:00Z, and much may have changed since" in result.err
     assert count_modify_calls(lab) == 0
     assert holds(cli) == []
 
@@ -466,13 +464,13 @@ def test_abandoning_flips_back_at_once_and_gives_no_answer(cli, lab, fake_sleep)
     result = cli.run(*COMMAND, volume_id, "--abandon")
 
     assert result.code == 0
-    assert result.out == "There is no answer: it was ended before there was one.\n"
+    assert result.out == "There is no answer: it was stopped before there was one.\n"
     assert lab.clock.now() - away_at < timedelta(minutes=15)
     assert modification_targets(lab, volume_id) == ["io1", "gp2"]
     assert report_files(cli) == []
     assert holds(cli) == []
     assert cli.run(*COMMAND, volume_id, "--abandon").code == 0
-    assert "nothing to abandon" in cli.run(*COMMAND, volume_id, "--abandon").err
+    assert "there is no experiment to abandon" in cli.run(*COMMAND, volume_id, "--abandon").err
 
 
 def test_abandoning_while_flipping_waits_for_aws_and_then_flips_back(cli, lab, fake_sleep):
@@ -554,7 +552,7 @@ def test_an_external_change_ends_the_experiment_and_is_respected(cli, lab, fake_
     result = cli.run(*COMMAND, volume_id, "--yes")
 
     assert result.code == 1
-    assert "no answer: somebody else" in result.err
+    assert "no answer: someone else" in result.err
     assert result.out.rpartition("\n\n")[2].splitlines()[-1]
     assert modification_targets(lab, volume_id) == ["io1", "gp2"]
     assert holds(cli) == []
@@ -626,7 +624,7 @@ def test_without_datapoints_after_the_return_the_result_is_reported_as_unclear(c
     assert result.document["because"] == [
         "0 datapoints from after the return are there, and at least 3 over 15 min are wanted."
     ]
-    assert "**Unclear. The datapoints do not tell which" in report_files(cli)[0].read_text()
+    assert "**Unclear. The datapoints do not show which" in report_files(cli)[0].read_text()
     assert holds(cli) == []
 
 
@@ -673,7 +671,7 @@ def test_each_experiment_that_cannot_resume_gets_one_message(cli, lab, fake_slee
 
     assert (elsewhere.code, at_once.code, damaged.code) == (2, 1, 1)
     assert f"was begun in us-east-1 with ledger sqlite:{cli.ledger_path}" in elsewhere.error_lines[-1]
-    assert f"another process is at the experiment with {volume_id}" in at_once.error_lines[-1]
+    assert f"another process runs the experiment with {volume_id}" in at_once.error_lines[-1]
     assert f"the journal {path} cannot be read" in damaged.error_lines[-1]
     assert modification_targets(lab, volume_id) == ["io1"]
 
@@ -791,7 +789,7 @@ def test_every_ending_reports_where_the_volume_is_and_how_to_continue(cli, lab, 
     text = " ".join(result.err.split())
     assert result.code == 1
     assert result.error_lines == ["burstctl: the disk is full"]
-    assert f"it stopped here: {volume_id} is to become io1 with 3,000 IOPS; run it again to go on" in text
+    assert f"it stopped here: {volume_id} is to become io1 with 3,000 IOPS; run it again to resume" in text
     assert f"burstctl experiment credit-reset {volume_id}" in text
 
 
@@ -817,7 +815,7 @@ def test_after_an_external_change_the_output_names_the_type_and_how_to_flip_back
 
     text = " ".join(result.out.rpartition("\n\n")[2].split())
     assert result.code == 1
-    assert "It is io1 with 4,000 IOPS now, and nobody brings it home by itself" in text
+    assert "It is io1 with 4,000 IOPS now, and it is not returned automatically" in text
     assert f"burstctl flip-back {volume_id}" in text
     assert holds(cli) == []
 
@@ -829,6 +827,6 @@ def test_an_ignored_volume_is_refused_by_that_name(cli, lab):
 
     assert result.code == 1
     assert result.error_lines == [
-        f"burstctl: {volume_id} is tagged burstwatch:ignore, so nobody looks at it: take the tag away, or"
-        " take another volume"
+        f"burstctl: {volume_id} is tagged burstwatch:ignore, so it is not watched: remove the tag, or use"
+        " another volume"
     ]

@@ -38,12 +38,12 @@ def test_the_arithmetic_of_a_draining_volume(cli, lab):
         "41.0 % of 5,400,000 = 2,214,000 credits, lowest of the minute that ended 17:59 UTC, 60 s ago"
     )
     assert by_topic["Bound"] == (
-        "2,214,000 / (3,000 - 300) = 820 s, less the 60 s since the datapoint: not dry before 18:12 UTC"
+        "2,214,000 / (3,000 - 300) = 820 s, less the 60 s since the datapoint: not empty before 18:12 UTC"
     )
     assert by_topic["Estimate"].startswith(
-        "2,214,000 / 900 = 2,460 s, less the 60 s: dry in 40 min (18:40 UTC)"
+        "2,214,000 / 900 = 2,460 s, less the 60 s: empty in 40 min (18:40 UTC)"
     )
-    assert "over 5 min: 900 credits/s, dry in 41 min" in by_topic["Drains"]
+    assert "over 5 min: 900 credits/s, empty in 41 min" in by_topic["Drains"]
     assert by_topic["Drains"].count("<-") == 1
     assert by_topic["Began"] == "The drain began at 17:41 UTC or earlier"
     assert by_topic["Served"] == "300 reads/s and 900 writes/s over the newest five minutes"
@@ -52,7 +52,7 @@ def test_the_arithmetic_of_a_draining_volume(cli, lab):
         " slack and acting, so it is looked at as often as possible"
     )
     assert by_topic["Next step"] == "you: flip it (mode is propose; ok before, now warning)"
-    assert by_topic["Ledger"] == "nothing is going on with this volume"
+    assert by_topic["Ledger"] == "there is no flip, hold or alert of this volume"
     assert "warning ends when the estimate is beyond 90 min" in by_topic["Next"]
 
 
@@ -65,7 +65,7 @@ def test_the_drain_that_decides_and_why(cli, lab):
 
     believed = lines_by_topic(cli.run("explain", add_warning(lab), "--verbose"))["Drains"]
     # 41 % last 41 min at 900/s: only a drain that has lasted 14 min may say so
-    assert "over 15 min: 900 credits/s, dry in 41 min <-" in believed
+    assert "over 15 min: 900 credits/s, empty in 41 min <-" in believed
     assert believed.endswith("of such drains the one that ends soonest speaks")
 
 
@@ -254,7 +254,7 @@ def test_the_status_of_a_flip_and_what_its_return_waits_for(cli, lab):
     cli.run("flip", volume_id, "--to", "io1", "--iops", "4000", "--for", "6h", "--yes")
 
     result = cli.run("explain", volume_id)
-    assert lines_by_topic(result)["Flip"].startswith("on its way to io1 with 4,000 IOPS, asked for by")
+    assert lines_by_topic(result)["Flip"].startswith("on its way to io1 with 4,000 IOPS, requested by")
     assert "Guards" not in lines_by_topic(result), "it is under way"
     assert lines_by_topic(result)["Quota"].startswith("1 of AWS's 4 modifications in 24 h is used (18:00 by")
 

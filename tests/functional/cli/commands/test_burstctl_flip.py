@@ -105,7 +105,7 @@ def test_a_dry_run_refused_by_aws_is_a_failure(cli, lab):
     result = cli.run("flip", volume_id, "--dry-run")
 
     assert result.code == 1
-    assert "AWS       says no (dry run): ec2:ModifyVolume failed (UnauthorizedOperation)" in result.out
+    assert "AWS       refuses (dry run): ec2:ModifyVolume failed (UnauthorizedOperation)" in result.out
 
 
 def test_without_a_terminal_yes_is_needed_and_nothing_is_read_without(cli, lab):
@@ -115,7 +115,7 @@ def test_without_a_terminal_yes_is_needed_and_nothing_is_read_without(cli, lab):
 
     assert result.code == 2
     assert result.error_lines == [
-        "burstctl: there is no terminal to ask on: add --yes to do it, or --dry-run to see what it would do"
+        "burstctl: there is no terminal: add --yes to do it, or --dry-run to see what it would do"
     ]
     assert "DescribeVolumes" not in lab.faults.call_counts()
 
@@ -258,7 +258,7 @@ def test_control_c_during_a_call_to_aws_points_to_the_ledger(cli, lab, monkeypat
     result = cli.run("flip", volume_id, "--yes")
 
     assert result.code == 130
-    assert "interrupted: what AWS was asked for is in the ledger (burstctl history)" in result.err
+    assert "interrupted: requests sent to AWS are in the ledger (burstctl history)" in result.err
     assert cli.entry_kinds(volume_id) == ["intent"]
 
 
@@ -307,22 +307,22 @@ def test_an_exhausted_volume_gets_what_it_had_while_it_had_credits(cli, lab):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--to", "gp2"], "gp2 is no target: burstctl flip-back returns a volume to what it was."),
-        (["--to", "st1"], "'st1' is no target: give gp3, io1, io2."),
+        (["--to", "gp2"], "gp2 is not a valid target: burstctl flip-back restores the former type."),
+        (["--to", "st1"], "'st1' is not a valid target: give gp3, io1, io2."),
         (["--iops", "0"], "0 is not in the range x>=1"),
         (["--for", "10s"], "10s must be from 1m to 30d."),
         (["--for", "31d"], "31d must be from 1m to 30d."),
         (["--for", "soon"], "'soon' is not a span; write a whole number and s, m, h or d"),
-        (["--override", "held"], "--override needs --reason: people will read in the ledger why."),
+        (["--override", "held"], "--override requires --reason: the ledger keeps it."),
         (
             ["--override", "fear", "--reason", "x"],
-            "'fear' is no guard; these can be overridden: not_opted_in,",
+            "'fear' is not a valid guard; these can be overridden: not_opted_in,",
         ),
-        (["--override", "aws_quota", "--reason", "x"], "AWS itself refuses for aws_quota, nobody can"),
+        (["--override", "aws_quota", "--reason", "x"], "AWS itself refuses for aws_quota, so it cannot be"),
         (["--override", "no_change_needed", "--reason", "x"], "it would use up a modification for nothing."),
-        (["--reason", " \n"], "it is empty: say why, others will read it."),
+        (["--reason", " \n"], "it is empty: give a reason that others will understand."),
         (["--reason", "x" * 201], "it is longer than 200 characters."),
-        (["--where", "tag:role=ci"], "Say which volumes: either their ids, or --where tag:KEY=VALUE."),
+        (["--where", "tag:role=ci"], "Select volumes by their IDs or by --where tag:KEY=VALUE."),
         (["--where", "role=ci"], "'role=ci' chooses nothing: write tag:KEY=VALUE or tag:KEY."),
     ],
 )
@@ -370,7 +370,7 @@ def test_a_hold_refuses_and_shows_and_can_be_overridden_for_a_reason(cli, lab):
     assert refused.code == 4
     assert "Refused   held: it is on hold by anna (user/moto): restore test; it ends" in refused.out
     assert f"hold: {volume_id} is kept as it is for 6 h (until 00:00 Sat UTC), by anna" in refused.err
-    assert "to do it all the same: --override held --reason TEXT" in refused.err
+    assert "to do it anyway: --override held --reason TEXT" in refused.err
     assert "how to go on: runbooks/FlipRefused.md#held" in refused.err
     assert cli.run("flip", volume_id, "--yes", "--exit-zero").code == 0
     assert count_modify_calls(lab) == 0
@@ -478,7 +478,7 @@ def test_a_lost_response_is_unclear_and_never_resent(cli, lab):
 
     assert result.code == 1
     assert (
-        f"{volume_id} (ci-7): not clear, and not sent again: AWS is asked what became of it (burstctl history"
+        f"{volume_id} (ci-7): outcome unknown, not sent again; AWS will be queried (burstctl history"
         f" {volume_id})"
     ) in " ".join(result.out.split())
     assert count_modify_calls(lab) == 1
@@ -615,10 +615,10 @@ def test_a_flip_in_progress_is_reported_and_not_priced_as_a_change(cli, lab):
     assert (early.code, second_result.code) == (4, 4)
     early_words, again_words = (" ".join(result.out.split()) for result in (early, second_result))
     target = "gp3 with 3,000 IOPS and 128 MiB/s"
-    by = "asked for by anna (user/moto) 1 min ago (18:00 UTC)"
+    by = "requested by anna (user/moto) 1 min ago (18:00 UTC)"
     assert f"Now on its way to {target}, {by}" in early_words
-    assert f"when it is there, burstctl flip-back {volume_id} makes it gp2 again" in early_words
-    assert "Now on its way back to gp2 already, asked for by anna (user/moto) " in again_words
+    assert f"when it is done, burstctl flip-back {volume_id} makes it gp2 again" in early_words
+    assert "Now on its way back to gp2 already, requested by anna (user/moto) " in again_words
     for result, expected in ((early, early_words), (second_result, again_words)):
         assert "Refused modification_in_progress: a modification of it is " in expected
         assert not [
@@ -683,8 +683,8 @@ def test_a_volume_already_on_the_requested_target_is_only_extended(cli, lab):
 
     assert result.code == 0
     text = " ".join(result.out.split())
-    assert "Change only how long; so far it stays, asked for by anna (user/moto) " in text
-    assert "It is gp3 with 3,000 IOPS and 128 MiB/s already, by its flip: AWS is asked for nothing." in text
+    assert "Change only how long; so far it stays, requested by anna (user/moto) " in text
+    assert "It is gp3 with 3,000 IOPS and 128 MiB/s already, by its flip: no request to AWS." in text
     assert "1 volume: 0 to be modified, 1 kept as it is" in text
     assert "Quota" not in text
     assert "Keep 1 volume? [y/N]" in result.err
@@ -699,7 +699,7 @@ def test_a_volume_already_on_the_requested_target_is_only_extended(cli, lab):
     assert "until 2026-11-21T01:00:00Z, asked for by anna (user/moto) INC-7" in history
     second_result = " ".join(cli.run("flip", volume_id, "--for", "9h", "--dry-run").out.split())
     assert (
-        "only how long; so far for 6 h (until 01:00 Sat UTC), asked for by anna (user/moto) " in second_result
+        "only how long; so far for 6 h (until 01:00 Sat UTC), requested by anna (user/moto) " in second_result
     )
 
 
@@ -880,7 +880,7 @@ def test_a_manual_flip_releases_an_external_change_and_reports_it_first(cli, lab
     result = cli.run("flip", volume_id, "--for", "2h", "--yes")
 
     text = " ".join(result.out.split())
-    assert "Somebody else changed it, seen 30 h ago (19:01 Fri UTC): this releases it." in text
+    assert "Someone else changed it, seen 30 h ago (19:01 Fri UTC): this releases it." in text
     assert result.code == 0
     with cli.open_ledger() as ledger:
         assert ledger.states()[volume_id].modifications.contested_at_s is None

@@ -214,7 +214,7 @@ def test_a_release_gives_up_what_cannot_be_read_and_its_history_keeps_it(cli, la
         text = " ".join((result.out + result.err).split())
         assert result.code == 1, command
         assert "not known: the ledger's state cannot be read" in text
-        assert "nothing is going on" not in text
+        assert "no flip, hold or alert" not in text
         assert f"burstctl release {volume_id}" in text
         assert text.count("newest burstwatch") == times, command
         assert cli.run(command, volume_id, "--json").code == 1
@@ -236,7 +236,7 @@ def test_a_release_gives_up_what_cannot_be_read_and_its_history_keeps_it(cli, la
     assert 'gave up its state in the ledger, which could not be read; it began with: {"x' in history
     assert "its hold is lifted" not in history
     assert cli.run("watch", "--once").code == 3
-    assert "nothing to release" in cli.run("release", volume_id).err
+    assert "there is no hold to release" in cli.run("release", volume_id).err
 
 
 def test_an_entry_of_a_later_version_is_left_out_and_reported(cli, lab):
@@ -331,7 +331,7 @@ def test_release_lists_what_it_released_and_then_that_there_is_nothing(cli, lab)
 
     assert first.out.startswith(f"{volume_id}: released; it would have been on hold for 6 h (until")
     assert (second.code, second.out) == (0, "")
-    assert f"{volume_id}: nothing to release, there is no hold on it" in second.err
+    assert f"{volume_id}: there is no hold to release" in second.err
     assert cli.entry_kinds(volume_id) == ["held", "released"]
 
 
@@ -367,9 +367,9 @@ def test_release_takes_an_externally_changed_volume_back_into_care(cli, lab):
     result = cli.run("release", volume_id)
 
     assert result.code == 0
-    assert result.out.startswith(f"{volume_id}: in our care again; somebody else had changed it, seen")
+    assert result.out.startswith(f"{volume_id}: managed again; someone else had changed it, seen")
     assert cli.entry_kinds(volume_id)[-1] == "released"
-    assert "released by anna (user/moto): in our care again" in cli.run("history", volume_id).out
+    assert "released by anna (user/moto): managed again" in cli.run("history", volume_id).out
     assert cli.run("watch", "--act", "--once").code == 0
     assert count_modify_calls(lab) == 2
 
@@ -413,7 +413,7 @@ def test_a_release_that_meets_a_conflict_is_retried(cli, lab, monkeypatch):
         ledger.commit([Change(volume_id=volume_id, expected_revision=None, state=contested)], channels=[])
     monkeypatch.setattr(SqliteLedger, "commit", commit)
 
-    assert "in our care again" in cli.run("release", volume_id).out
+    assert "managed again" in cli.run("release", volume_id).out
 
     with cli.open_ledger() as ledger:
         assert ledger.states()[volume_id].modifications.contested_at_s is None

@@ -62,7 +62,7 @@ def test_a_draining_volume_with_its_forecast_in_text(cli, lab):
     assert result.code == 0, "attention is for assess and watch"
     lines = result.out.splitlines()
     assert lines[0].startswith(f"{volume_id} (build-3), gp2, 100 GiB, on i-0123456789abcdef0")
-    assert lines[1] == "warning: 41.0 % at 17:59, dry in 40 min (18:40), not before 18:12 UTC"
+    assert lines[1] == "warning: 41.0 % at 17:59, empty in 40 min (18:40), not before 18:12 UTC"
     assert lines[2] == "last 6h: lowest 41.0 % at 17:58, busiest 1,200/s at 17:40, 25 % reads"
     assert "baseline 300" in result.out
     assert "burst 3,000" in result.out
@@ -218,7 +218,7 @@ def test_an_ignored_volume_is_drawn_and_not_judged(cli, lab):
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        ({"volume_type": "gp3"}, "is gp3 and was nothing else in the last 6h: it has no burst credits"),
+        ({"volume_type": "gp3"}, "is gp3 and had no other type in the last 6h: it has no burst credits"),
         ({"attached": False}, "has no datapoint of"),
     ],
 )
@@ -256,7 +256,7 @@ def test_missing_aws_data_is_reported_and_nothing_is_drawn(cli, lab, action):
         ("ci-7.pdf", "--to ci-7.pdf: the name must end in .png or .svg"),
         ("ci-7", "--to ci-7: the name must end in .png or .svg"),
         ("there.png", "--to there.png is a directory: name a file in it"),
-        ("nowhere/ci-7.png", "there is no directory nowhere; make it first"),
+        ("nowhere/ci-7.png", "there is no directory nowhere; create it first"),
     ],
 )
 def test_an_impossible_file_is_refused_before_a_call_to_aws(cli, lab, name, message):
@@ -338,7 +338,7 @@ def test_a_picture_as_svg_is_one_drawing_in_which_nothing_can_act(cli, lab):
     title = root.find("{http://www.w3.org/2000/svg}title")
     assert title is not None
     assert f"{volume_id} ($\\frac" in (title.text or "")
-    assert "dry in 10 min (18:10), not before 18:10 UTC" in (title.text or "")
+    assert "empty in 10 min (18:10), not before 18:10 UTC" in (title.text or "")
     assert "http" not in re.sub(r'(xmlns\S*|href|resource)="[^"]*"|<!DOCTYPE[^>]*>', "", text)
 
 

@@ -75,7 +75,7 @@ def test_without_a_terminal_it_needs_yes_and_calls_aws_for_nothing_before(cli, l
     result = push(cli)
 
     assert result.code == 2
-    assert single_error(result).startswith("there is no terminal to ask on: add --yes to do it, or --dry-run")
+    assert single_error(result).startswith("there is no terminal: add --yes to do it, or --dry-run")
     assert lab.faults.call_counts() == {}
     assert push(cli, "--yes").code == 0
 
@@ -133,7 +133,7 @@ def test_another_opt_in_tag_than_the_stacks_is_refused(cli, lab, stack):
     assert result.code == 2
     assert single_error(result) == (
         "policy.yaml: mode.opt_in_tag is 'team:watch=yes', and the stack burstwatch was deployed to modify"
-        " only volumes tagged 'burstwatch:mode=auto': its permissions were made from that; to change the tag,"
+        " only volumes tagged 'burstwatch:mode=auto': its permissions depend on that. To change the tag,"
         " deploy the stack with this policy (cdk deploy)"
     )
     assert writes(lab) == set()
@@ -190,8 +190,8 @@ def test_it_warns_where_the_one_in_force_was_pushed_over_another_deploy(cli, lab
     assert f"{PARAMETER} (pushed 2026-11-20T18:00:00Z by anna (user/moto))" in " ".join(result.out.split())
     assert "  levels.warning_within: 45m -> 30m\n" in result.out
     assert (
-        "careful: the policy in force was pushed over another deployed one than today's, which is of"
-        " 2026-11-20T19:00:00Z: what that deploy changed is not in force; to see it:"
+        "careful: the policy in force was pushed before the deployment of 2026-11-20T19:00:00Z,"
+        " which changed the deployed policy. That change is not in force; to see it:"
         " burstctl policy push --withdraw --dry-run"
     ) in result.err
     assert f"sha256:{sha256(deployed.encode()).hexdigest()}\n" in (pushed_policy(lab) or ""), (
@@ -296,7 +296,7 @@ def test_to_withdraw_takes_no_file(cli, lab, stack):
     result = push(cli, "policy.yaml", "--withdraw", "--yes")
 
     assert result.code == 2
-    assert "--withdraw takes the pushed policy back: leave out FILE." in result.err
+    assert "--withdraw withdraws the pushed policy: leave out FILE." in result.err
 
 
 def test_of_several_stacks_one_must_be_named(cli, lab, stack):
@@ -345,7 +345,7 @@ def test_nothing_to_push(cli, lab, stack):
     result = push(cli, "--yes")
 
     assert result.code == 2
-    assert single_error(result) == "there is nothing to push: name a FILE, here is no policy.yaml"
+    assert single_error(result) == "there is nothing to push: give a FILE; there is no policy.yaml here"
 
 
 def test_a_file_that_is_not_there(cli, lab, stack):
@@ -365,7 +365,7 @@ def test_what_others_push_in_the_meantime_is_not_overwritten(cli, lab, stack, be
 
     assert result.code == 1
     assert (
-        "burstctl: the policy of stack burstwatch was changed by somebody else meanwhile, nothing was done:"
+        "burstctl: the policy of stack burstwatch was changed by someone else, and nothing was done:"
         " look at it (burstctl policy show) and run again"
     ) in result.err
     assert (pushed_policy(lab) or "").endswith(other_policy)
@@ -386,7 +386,7 @@ def test_two_first_pushes_at_the_same_moment_are_one(cli, lab, stack, monkeypatc
     result = push(cli, "--yes")
 
     assert result.code == 1
-    assert "was changed by somebody else meanwhile, nothing was done" in single_error(result)
+    assert "was changed by someone else, and nothing was done" in single_error(result)
     assert (pushed_policy(lab) or "").endswith(THIRTY)
 
 
@@ -399,7 +399,9 @@ def test_a_concurrent_second_push_is_reported(cli, lab, stack, monkeypatch):
 
     result = push(cli, "--yes")
 
-    assert single_error(result).startswith("somebody else pushed at the same moment: see which one counts")
+    assert single_error(result).startswith(
+        "someone else pushed at the same moment: to see which one is in force"
+    )
 
 
 @pytest.mark.parametrize("arguments", [["--yes"], ["--withdraw", "--yes"]])
@@ -428,7 +430,7 @@ def test_aws_may_refuse_to_list_stacks(cli, lab, stack):
 def test_a_stack_that_flips_nothing_reports_it(cli, lab):
     deploy_stack(lab, flips=False)
 
-    assert "deployed with flips: false: it flips nothing, whatever the policy says" in push(cli, "--yes").err
+    assert "deployed with flips: false: it flips nothing, regardless of the policy" in push(cli, "--yes").err
 
 
 def test_it_is_one_object_in_json(cli, lab, stack):

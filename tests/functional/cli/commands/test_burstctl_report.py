@@ -108,8 +108,8 @@ def test_the_urgent_are_reported_first_with_what_to_do(cli, lab, page):
     cli.run("report", "--html", page)
 
     page_text = visible_text(page)
-    assert "1 volume is dry, 2 more run dry soon" in page_text
-    assert "Next: ci-7, dry in 10 min (18:10), not before 18:10 UTC" in page_text
+    assert "1 volume is empty, 2 more will be empty soon" in page_text
+    assert "Next: ci-7, empty in 10 min (18:10), not before 18:10 UTC" in page_text
     places = [page_text.index(f" {name} ") for name in ("etcd-1", "ci-7", "build-3")]
     assert places == sorted(places)
     assert f"burstctl flip {critical} --region us-east-1 --to gp3" in page_text
@@ -216,7 +216,7 @@ def test_possible_savings_are_reported_apart_from_actual_ones(cli, lab, page):
     add_calm(lab)
     cli.run("report", "--html", page)
     # gp2 of 100 GiB 10.00, gp3 with 128 MiB/s 8.12
-    assert "Not saved yet: $1.88 a month, which 1 of 1 gp2 volume would cost less" in visible_text(page)
+    assert "Not saved yet: $1.88 a month for 1 of 1 gp2 volume. They would cost less" in visible_text(page)
     assert "Saved" not in visible_text(page)
 
 
@@ -373,20 +373,20 @@ def test_missing_data_is_a_fault_with_a_card(cli, lab, page):
     )
     cli.run("report", "--html", page)
     assert row_of(data_of(page), volume_id)["level"] == "fault"
-    assert "Nothing is seen to run dry, but 1 tells nothing" in visible_text(page)
+    assert "Nothing is expected to be empty, but 1 has no data" in visible_text(page)
 
 
 def test_an_empty_volume_in_modification_is_not_reported_as_safe(cli, lab, page):
     add_exhausted(lab, tags={"burstwatch:mode": "auto"})
     cli.run("watch", "--once", "--act")
     cli.run("report", "--html", page)
-    assert "Nothing else is seen to run dry, but 1 is being changed" in visible_text(page)
+    assert "Nothing else is expected to be empty, but 1 is being changed" in visible_text(page)
 
 
 def test_an_empty_region_is_a_page_as_well(cli, lab, page):
     result = cli.run("report", "--html", page)
     assert result.code == 0
-    assert "Nothing runs dry" in visible_text(page)
+    assert "Nothing will be empty" in visible_text(page)
     assert "0 volumes" in visible_text(page)
 
 

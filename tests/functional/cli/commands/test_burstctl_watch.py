@@ -195,7 +195,7 @@ def test_an_alert_that_a_channel_refuses_is_a_failure_and_waits(cli, lab):
     ("content", "message"),
     [
         (None, "the Slack webhook cannot be read from webhook: No such file or directory"),
-        (b"\xff\xfe", "the Slack webhook cannot be read from webhook: it is no text"),
+        (b"\xff\xfe", "the Slack webhook cannot be read from webhook: it is not text"),
         (b"\n", "webhook is empty: put the address of the Slack webhook into it"),
         (b"ftp://x", "the Slack webhook's address (a secret, so not shown) is not an https:// one"),
     ],
@@ -421,7 +421,7 @@ def test_ticks_longer_than_a_minute_come_with_a_warning(cli, lab):
 
     result = cli.run("watch", "--every", "5m", "--passes", "1")
 
-    assert "with longer ticks they are seen later than promised" in result.err
+    assert "with longer ticks they are checked later than promised" in result.err
 
 
 def test_once_and_passes_exclude_each_other(cli, lab):

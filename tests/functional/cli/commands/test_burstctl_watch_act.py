@@ -83,7 +83,7 @@ def test_without_act_it_reports_that_it_modifies_nothing(cli, lab):
     result = cli.run("watch", "--once")
 
     assert result.code == 3
-    assert "modifies nothing: it decides and tells; --act lets it flip" in result.err.splitlines()
+    assert "modifies nothing: it decides and alerts; --act lets it flip" in result.err.splitlines()
     assert f"left undone without --act: {volume_id} (ci-7): critical: at this pace" in result.err
     assert count_modify_calls(lab) == 0
 
@@ -104,7 +104,7 @@ def test_a_policy_that_stops_all_flips_is_reported(cli, lab):
 
     result = cli.run("watch", "--act", "--once")
 
-    assert "acts, but the policy's mode.highest is propose: only what people flipped returns" in result.err
+    assert "acts, but the policy's mode.highest is propose: only manual flips are returned" in result.err
     assert count_modify_calls(lab) == 0
 
 

@@ -343,7 +343,7 @@ def test_a_port_that_is_taken_is_a_usage_error_before_any_call_to_aws(cli, lab):
 
     assert result.code == 2
     assert result.error_lines == [
-        f"burstctl: port {port} at 127.0.0.1 is taken: give another --metrics-port; 0 is any that is free"
+        f"burstctl: port {port} at 127.0.0.1 is taken: give another --metrics-port; 0: any free port"
     ]
     assert not lab.faults.call_counts()
 
@@ -361,7 +361,7 @@ def test_an_address_of_another_machine_is_a_usage_error(cli, lab, address, monke
 
     assert result.code == 2
     assert result.error_lines == [
-        f"burstctl: --metrics-address {address!r} is no address of this machine: leave it out for 127.0.0.1"
+        f"burstctl: --metrics-address {address!r} is not an address of this machine: omit it for 127.0.0.1"
     ]
 
 
@@ -383,7 +383,7 @@ def test_invalid_option_combinations_are_usage_errors(cli, lab, arguments, messa
 def test_beyond_loopback_it_warns_that_names_can_be_read(cli, lab):
     add_calm(lab)
     text = cli.run("watch", "--passes", "1", "--metrics-port", "0", "--metrics-address", "0.0.0.0").err
-    assert "whoever reaches this address reads the names of your volumes" in text
+    assert "anyone who can reach this address can read the names of your volumes" in text
 
 
 def test_an_error_in_the_exporter_does_not_end_the_watch(cli, lab, monkeypatch):

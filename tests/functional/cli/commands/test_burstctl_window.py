@@ -58,7 +58,7 @@ def test_every_window_is_listed_on_its_own_clocks_and_in_utc(cli, lab):
         " to Fri 2026-11-20 23:00 Europe/Berlin (2026-11-20T22:00:00Z)"
     ) in normalised_output(result)
     assert (
-        "Volumes holds for 2, of which 1 lives on credits or did; moved up to 65 min before a start"
+        "Volumes holds for 2, of which 1 depends on credits or did; moved up to 65 min before a start"
     ) in normalised_output(result)
     assert "Next Fri 2026-11-27 00:00 America/New_York (2026-11-27T05:00:00Z)" in normalised_output(result)
     assert "manual Now does not run Schedule none: it is started by hand" in normalised_output(result)
@@ -108,7 +108,7 @@ def test_a_window_started_by_hand_moves_its_volumes_at_the_next_pass_and_stopped
 
     assert result.code == 0
     assert "window release runs from now on, for 4 h (until 22:00 UTC)" in normalised_output(result)
-    assert "moved by a watchdog that may act" in result.err
+    assert "moved only by a watchdog that may act" in result.err
     assert count_modify_calls(lab) == 0, "the command itself modifies nothing"
     assert cli.run("watch", "--act", "--once").code == 0
     assert modification_targets(lab, volume_id) == ["io1"]
@@ -150,7 +150,7 @@ def test_stopping_twice_is_not_an_error(cli, lab):
     result = cli.run("window", "stop", "release")
 
     assert result.code == 0
-    assert "window release: nothing to stop, it does not run" in normalised_output(result)
+    assert "window release: nothing to stop: it does not run" in normalised_output(result)
 
 
 def test_a_stop_cancels_the_upcoming_start_and_no_later_one(cli, lab):
@@ -188,7 +188,7 @@ def test_a_window_without_volumes_can_be_started_and_is_reported_as_empty(cli, l
     result = cli.run("window", "start", "manual", "--yes")
 
     assert result.code == 0
-    assert "no volume that it holds for lives on credits: it moves none" in normalised_output(result)
+    assert "none of its volumes depends on credits, so it moves none" in normalised_output(result)
     assert "watchdog" not in result.err
 
 

@@ -142,7 +142,7 @@ def test_an_unchanged_volume_has_no_change_to_show():
 
 @pytest.mark.parametrize(
     ("device", "alternative"),
-    [("/dev/xvda", "a volume of its own"), ("/dev/sdf", "the root volume of an instance")],
+    [("/dev/xvda", "a separate volume"), ("/dev/sdf", "the root volume of an instance")],
 )
 def test_terraform_names_what_else_it_may_be(device, alternative):
     assert f"# or, if it is {alternative}:" in render_definition(an_advice(device=device), IacKind.TERRAFORM)

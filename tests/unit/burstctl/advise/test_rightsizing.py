@@ -79,7 +79,7 @@ def test_demand_during_an_empty_bucket_is_unknown_and_gets_the_gp2_maximum():
     assert advice.requirement.mib_s == ceil(3_000 * OPERATION_KIB * 1.25) == 59
     assert advice.requirement.is_throttled
     assert "held to its baseline for 24 h 00 min, so its demand is unknown" in advice.reasons[0]
-    assert any("nobody knows how much" in risk for risk in advice.risks)
+    assert any("is unknown" in risk for risk in advice.risks)
 
 
 def test_throughput_that_large_operations_may_have_wanted_is_bought_up_to_what_it_has():
@@ -159,7 +159,7 @@ def test_a_critical_volume_that_requests_io2_gets_it_sized_by_what_it_serves():
     assert advice.target == io2(1_000)  # 800 x 1.25; 25 MiB/s take 98 of them
     assert advice.price.after_usd_per_month == 77.50  # 12.5 + 65
     assert advice.reasons[0] == "It is tagged critical: io2 depends on no burst credits."
-    assert any("Within a minute it may ask for more than 1,000 IOPS" in risk for risk in advice.risks)
+    assert any("Within a minute it may request more than 1,000 IOPS" in risk for risk in advice.risks)
 
 
 def test_throughput_requests_iops_of_io2():
@@ -210,14 +210,14 @@ def test_an_oversized_gp3_and_an_io1_are_made_smaller():
     volume = a_volume_as(gp3(6_000, 500))
     smaller = advise(a_case(volume=volume, usage=a_usage(1_000, 100)))
     assert smaller.target == gp3()
-    assert "It is what it should be." not in smaller.reasons
+    assert "Its type is right." not in smaller.reasons
     assert advise(a_case(volume=a_volume_as(IO1), usage=a_usage(500, 50))).target == gp3()
 
 
 def test_a_gp3_that_is_what_it_should_be_stays():
     advice = advise(a_case(volume=a_volume_as(gp3()), usage=a_usage(1_000, 100), flipped_from=GP2))
     assert advice.verdict is Verdict.STAY
-    assert advice.reasons[-2:] == ("It is what it should be.", "It is so by a flip, before which it was gp2.")
+    assert advice.reasons[-2:] == ("Its type is right.", "A flip made it so; before it was gp2.")
 
 
 def test_a_gp3_held_back_at_what_it_has_is_made_larger():
@@ -231,7 +231,7 @@ def test_a_gp3_held_back_at_the_limit_of_its_size_stays_and_the_advice_reports_i
     advice = advise(a_case(volume=volume, usage=a_usage(1_000, 990)))
     assert advice.target == advice.options["gp3"].configuration == gp3(4_000, 1_000)
     assert any(
-        reason.startswith("Nothing AWS has at this size does better, although it")
+        reason.startswith("No type that AWS offers at this size does better, although it")
         for reason in advice.reasons
     )
 
@@ -620,14 +620,14 @@ def test_of_the_type_that_it_is_nothing_is_left_out():
         (
             250,
             a_usage(2_900, 40, **BURSTING_USAGE),
-            "An alert asks for at least 3,000 IOPS and 250 MiB/s: it sees only the last minutes, so it never"
+            "An alert requests at least 3,000 IOPS and 250 MiB/s: it sees only the last minutes, so it never"
             " proposes a gp3 slower than the gp2 at its best; 14.0 days of history call for 3,625 IOPS and"
             " 125 MiB/s.",
         ),
         (
             100,
             a_usage(900, 40, **BURSTING_USAGE),
-            "An alert asks for at least 3,000 IOPS and 128 MiB/s: it sees only the last minutes, so it never"
+            "An alert requests at least 3,000 IOPS and 128 MiB/s: it sees only the last minutes, so it never"
             " proposes a gp3 slower than the gp2 at its best; 14.0 days of history call for 3,000 IOPS and"
             " 125 MiB/s.",
         ),

@@ -109,7 +109,7 @@ HELD_BACK = "held back by its"
         (
             None,
             (
-                "3,000 IOPS: what it serves at best; its operations are not known.",
+                "3,000 IOPS: its present maximum; its operations are not known.",
                 "128 MiB/s: what it has; its throughput is not known.",
             ),
         ),
@@ -203,8 +203,8 @@ def test_an_option_that_will_not_do_names_what_it_has_and_what_is_needed():
         (a_usage(900, 40, **BURSTING_USAGE), None),
         # a flip gives 3,000 and 128: right what is wanted, and less
         (a_usage(2_400, 102.4, **BURSTING_USAGE), None),
-        (a_usage(2_900, 40, **BURSTING_USAGE), "it has no room for what the volume was held back from"),
-        (a_usage(900, 120, **BURSTING_USAGE), "it has no room for what the volume was held back from"),
+        (a_usage(2_900, 40, **BURSTING_USAGE), "it leaves no room for the suppressed demand of the volume"),
+        (a_usage(900, 120, **BURSTING_USAGE), "it leaves no room for the suppressed demand of the volume"),
         (an_empty_bucket_usage(), None),
     ],
 )
@@ -218,18 +218,18 @@ def test_a_flip_has_no_room_where_the_volume_was_held_back(usage, short):
 @pytest.mark.parametrize(
     ("usage", "short"),
     [
-        (an_empty_bucket_usage(), "it lives on credits: they were spent for 24 h 00 min"),
+        (an_empty_bucket_usage(), "it depends on credits: they were exhausted for 24 h 00 min"),
         (
             a_usage(50, least_pct=98.9),
-            "it lives on credits: its balance fell to 98.9 % at 2026-11-20T00:00:00Z",
+            "it depends on credits: its balance fell to 98.9 % at 2026-11-20T00:00:00Z",
         ),
         (a_usage(50, least_pct=99.0), None),
         (
             a_usage(301, least_pct=None),
-            "it lives on credits: it served 301 IOPS at 2026-11-20T00:00:00Z, and sustains 300",
+            "it depends on credits: it served 301 IOPS at 2026-11-20T00:00:00Z, and sustains 300",
         ),
         (a_usage(300, least_pct=None), None),
-        (a_usage(50, 120), "it is held back as it is"),
+        (a_usage(50, 120), "it is already limited"),
     ],
 )
 def test_a_gp2_that_depends_on_burst_credits_or_is_held_back_cannot_stay(usage, short):
@@ -249,14 +249,14 @@ def test_it_drains_dangerously_below_half(least_pct, danger):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"usage": an_empty_bucket_usage()}, "It lives on credits: they were spent for 24 h 00 min."),
+        ({"usage": an_empty_bucket_usage()}, "It depends on credits: they were exhausted for 24 h 00 min."),
         (
             {"usage": None, "size_gib": 1},
-            "Too little was seen of it, and no other type that is as fast costs less.",
+            "It has too little data, and no other type that is as fast costs less.",
         ),
         (
             {"volume": a_volume_as(gp3(), size_gib=100), "usage": a_usage(900, 100)},
-            "It is what it should be.",
+            "Its type is right.",
         ),
     ],
 )
@@ -267,7 +267,7 @@ def test_the_verdict_has_its_reason(changes, sentence):
 def test_the_result_of_a_flip_is_described_and_an_external_change_is_not():
     volume = a_volume_as(gp3(), size_gib=100)
     flipped = advise(a_case(volume=volume, usage=a_usage(900, 100), flipped_from=GP2))
-    assert flipped.reasons[-1] == "It is so by a flip, before which it was gp2."
+    assert flipped.reasons[-1] == "A flip made it so; before it was gp2."
     plain = advise(a_case(volume=volume, usage=a_usage(900, 100)))
     assert not any("flip" in reason for reason in plain.reasons)
 
@@ -276,7 +276,7 @@ def test_the_result_of_a_flip_is_described_and_an_external_change_is_not():
     ("usage", "is_risk"), [(an_empty_bucket_usage(), True), (a_usage(900, 40, **BURSTING_USAGE), False)]
 )
 def test_what_was_held_back_may_want_more_than_anybody_knows(usage, is_risk):
-    text = "It wanted more than was seen, and nobody knows how much: look again two weeks after the move."
+    text = "Its true demand was higher than measured and is unknown: check again two weeks after the move."
     assert (text in advise(a_case(usage=usage)).risks) is is_risk
 
 
@@ -298,7 +298,7 @@ def test_an_instance_below_what_is_bought_is_a_risk():
         assert (f"Its instance allows {max_iops:,} IOPS to all its volumes together." in risks) is is_risk
 
 
-FORTNIGHT = "14.0 days were seen, by the minute: what happens once a quarter may be missing."
+FORTNIGHT = "14.0 days were seen, by the minute: it may not include a quarterly job."
 
 
 @pytest.mark.parametrize(

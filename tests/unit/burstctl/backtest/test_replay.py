@@ -326,7 +326,7 @@ def test_minutes_on_the_target_are_avoided_and_those_on_the_way_are_not():
     balances = [50.0] * 10 + [0.0] * 60 + [50.0] * 10
     result = replay_recording(a_recording(balances, [300.0] * 80), (15, IO1), (55, GP2))
     assert result.stalls == Stalls(recorded=60, avoided=30, eased=20, added=0)
-    assert result.stalls.left == 30
+    assert result.stalls.remaining == 30
     assert (result.flips, result.returns, result.ends_on_target) == (1, 1, False)
 
 
@@ -345,7 +345,7 @@ def test_a_depletion_is_announced_by_the_first_alert_of_its_drain():
     assert depletion.lead_s == depletion.empty_at_s - first.at_s > 30 * 60
     assert not depletion.is_prevented
     assert dict(item.refused) == {"fleet_cap": 1}
-    assert item.stalls.recorded == item.stalls.left > 200
+    assert item.stalls.recorded == item.stalls.remaining > 200
 
 
 def test_the_extra_cost_on_target_is_charged_by_the_hour():

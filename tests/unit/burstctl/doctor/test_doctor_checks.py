@@ -86,7 +86,7 @@ def test_a_check_that_hangs_is_abandoned_and_hides_no_other():
     assert result["fine"] == [ok("fine")]
     (given_up,) = result["hangs"]
     assert (given_up.verdict, given_up.trouble) == (Verdict.BROKEN, Trouble.FAILED)
-    assert given_up.summary == "it did not end within 0 s"
+    assert given_up.summary == "it did not finish within 0 s"
     never.set()
 
 
@@ -110,7 +110,7 @@ def test_a_shared_failure_is_reported_by_its_owner_alone():
     result = run_all_checks(a_check("owner", check), a_check("other", check))
 
     assert result["owner"][0].verdict is Verdict.BROKEN
-    assert result["other"] == [skipped("not known, because of what is said at owner")]
+    assert result["other"] == [skipped("unknown; see owner")]
 
 
 def test_a_check_of_a_stack_is_skipped_where_there_is_none():
@@ -398,7 +398,7 @@ def test_one_tick_may_be_lost_and_the_next_be_late(kind, age_s, is_stacks, verdi
 @pytest.mark.parametrize(
     ("mode", "flips", "verdict", "message"),
     [
-        (ModePolicy(), True, Verdict.OK, "flipped before they run dry"),
+        (ModePolicy(), True, Verdict.OK, "flipped before they are empty"),
         (ModePolicy(highest=Mode.PROPOSE), True, Verdict.WARNING, "mode.highest is propose"),
         (ModePolicy(), False, Verdict.WARNING, "without flips"),
         (ModePolicy(), None, Verdict.SKIPPED, "no stack is known that would flip them"),
@@ -561,7 +561,7 @@ def test_equal_findings_are_merged_with_all_their_subjects():
 
     lines = to_plain_text(to_lines(checked)).split("\n")
 
-    assert lines == ["BROKEN   one, two", "    ec2:A, ec2:B, ec2:C: no answer", "    To mend it: wait"]
+    assert lines == ["BROKEN   one, two", "    ec2:A, ec2:B, ec2:C: no answer", "    To fix it: wait"]
     assert describe_totals(checked) == "3 broken"
 
 

@@ -118,7 +118,7 @@ def test_a_balance_near_full_cannot_distinguish_refilled_from_reset():
     assert verdict.conclusion == UNCLEAR
     assert set(verdict.consistent) == {Hypothesis.REFILLED, Hypothesis.RESET}
     assert verdict.reasoning[-1] == (
-        "It was refilled while away or reset, which cannot be told apart; it was not kept or emptied."
+        "It was refilled while away or reset, which cannot be distinguished; it was not kept or emptied."
     )
 
 

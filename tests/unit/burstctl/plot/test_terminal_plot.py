@@ -211,7 +211,7 @@ def test_an_interval_without_known_ends_fills_the_chart():
     assert [(s.start_s < at("09:00"), s.end_s, s.text) for s in flip.segments][-1] == (
         True, at("10:00"), "gp3 3,000 IOPS, stays",
     )  # fmt: skip
-    assert describe_state(plotted).endswith(" UTC, asked for by watchdog")
+    assert describe_state(plotted).endswith(" UTC, requested by watchdog")
 
 
 def test_surplus_events_are_counted_and_the_newest_shown():
@@ -233,8 +233,8 @@ def test_a_forecast_of_days_carries_its_day():
     # 0.05 % a minute: 97.05 % last 1,941 minutes
     slow = falling("09:00", 100, 0.05, 60)
     plotted = plotted_of(a_history(slow), start="09:00", now="10:00")
-    assert describe_forecast_cone(plotted.timeline)[:2] == ["dry in 32 h", "(18:21 Sat)"]
-    assert describe_state(plotted).endswith(", dry in 32 h (18:21 Sat) UTC")
+    assert describe_forecast_cone(plotted.timeline)[:2] == ["empty in 32 h", "(18:21 Sat)"]
+    assert describe_state(plotted).endswith(", empty in 32 h (18:21 Sat) UTC")
 
 
 def test_a_bound_that_is_more_than_a_day_away_carries_its_day():
@@ -255,7 +255,7 @@ def test_a_bound_that_is_more_than_a_day_away_carries_its_day():
             a_flip(status=FlipStatus.IN_PROGRESS),
             "is on its way to gp3 with 3,000 IOPS and 128 MiB/s since 10:00 UTC",
         ),
-        (a_flip(), "is on gp3 with 3,000 IOPS and 128 MiB/s since 10:30 UTC, asked for by watchdog"),
+        (a_flip(), "is on gp3 with 3,000 IOPS and 128 MiB/s since 10:30 UTC, requested by watchdog"),
         (
             a_flip(is_permanent=True, reached_at_s=int(at("10:30")) - 2 * 86_400),
             "stays gp3 with 3,000 IOPS and 128 MiB/s since 10:30 Wed UTC",
