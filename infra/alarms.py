@@ -94,7 +94,7 @@ class Alarms(Construct):
 
     def add_backstop(self, lowest_pct: int) -> None:
         """A backstop without our code: CloudWatch examines every volume itself, and charges for each."""
-        description = f"A volume has at most {lowest_pct} % of its credits, says CloudWatch without our code."
+        description = f"A volume has at most {lowest_pct} % of its credits, according to CloudWatch itself."
         query = CfnAlarm.MetricDataQueryProperty(
             id="balance", expression=BACKSTOP_QUERY, period=FIVE_MINUTES.to_seconds(), return_data=True
         )
@@ -122,7 +122,7 @@ def heartbeat_alarm(watch: WatchdogFunction) -> AlarmSpec:
     return AlarmSpec(
         name="WatchdogSilent",
         metric=lambda_metric("Invocations", "Sum", watch),
-        description="The watchdog hardly runs, or not at all, for ten minutes: volumes run dry unseen.",
+        description="The watchdog has hardly run, or not at all, for ten minutes: volumes empty unseen.",
         threshold=3,
         is_below=True,
         datapoints_to_alarm=2,
@@ -156,9 +156,7 @@ def throttle_alarms(functions: Sequence[WatchdogFunction]) -> list[AlarmSpec]:
             name="WatchdogThrottled",
             handler_name=function.handler_name,
             metric=lambda_metric("Throttles", "Sum", function),
-            description=(
-                f"Lambda does not let {function.handler_name} run: the account's concurrency is used up."
-            ),
+            description=(f"Lambda throttles {function.handler_name}: the account's concurrency is used up."),
         )
         for function in functions
     ]
@@ -170,13 +168,13 @@ def dead_letter_alarms(*, events: IQueue, alerts: IQueue, flips: IQueue | None) 
         AlarmSpec(
             name="TicksDeadLettered",
             metric=queue_depth_metric(events),
-            description="A tick or an event was given up; what it was waits in a queue.",
+            description="A tick or an event was given up; it waits in a queue.",
         ),
         _without_feedback_loop(
             AlarmSpec(
                 name="AlertsDeadLettered",
                 metric=queue_depth_metric(alerts),
-                description="An alert did not reach somebody who subscribed; it waits in a queue.",
+                description="An alert did not reach a subscriber; it waits in a queue.",
             )
         ),
     ]
@@ -185,7 +183,7 @@ def dead_letter_alarms(*, events: IQueue, alerts: IQueue, flips: IQueue | None) 
             AlarmSpec(
                 name="FlipRequestsDeadLettered",
                 metric=queue_depth_metric(flips),
-                description="A flip was asked for and could not be dealt with; the request waits in a queue.",
+                description="A requested flip could not be processed; the request waits in a queue.",
             )
         )
     return specs
@@ -203,13 +201,13 @@ def freshness_alarms(deployment: str, *, metric_lag_s: int, gap_after_s: int) ->
         AlarmSpec(
             name="VolumesUnread",
             metric=service_metric("VolumesUnread", "Maximum", deployment=deployment),
-            description="For 15 minutes some volume could not be read: nobody watches it.",
+            description="For 15 minutes, a volume could not be read: it is not watched.",
             datapoints_to_alarm=3,
         ),
         AlarmSpec(
             name="DatapointsTooOld",
             metric=service_metric("WorstDatapointAge", "Maximum", deployment=deployment),
-            description=f"CloudWatch is {too_old_s // 60} minutes behind: what drains is seen as much later.",
+            description=f"CloudWatch is {too_old_s // 60} minutes behind: drains are seen that much later.",
             threshold=too_old_s,
             datapoints_to_alarm=min(single_gap_s // FIVE_MINUTES.to_seconds() + 2, _PERIODS_PER_HOUR),
         ),
@@ -217,7 +215,7 @@ def freshness_alarms(deployment: str, *, metric_lag_s: int, gap_after_s: int) ->
             AlarmSpec(
                 name="AlertsNotDelivered",
                 metric=service_metric("AlertsNotDelivered", "Sum", deployment=deployment, period=MINUTE),
-                description="An alert could not be sent; it is tried again.",
+                description="An alert could not be sent; burstwatch tries again.",
             )
         ),
     ]
@@ -237,7 +235,7 @@ def dropped_event_alarms(deployment: str) -> list[AlarmSpec]:
         AlarmSpec(
             name="EbsEventsDropped",
             metric=service_metric("EbsEventsDropped", "Sum", deployment=deployment),
-            description="EBS events waited for over five minutes and were dropped: only the ticks look.",
+            description="EBS events waited for over five minutes and were dropped: only ticks find changes.",
         ),
     ]
 
@@ -258,7 +256,7 @@ def flip_alarms(deployment: str) -> list[AlarmSpec]:
         AlarmSpec(
             name="AnotherDeployment",
             metric=service_metric("NotStanding", "Maximum", deployment=deployment),
-            description="Another deployment flips here, as far as can be told: this one only proposes.",
+            description="Another deployment appears to flip here: this one only proposes.",
             datapoints_to_alarm=2,
         ),
     ]
@@ -269,7 +267,7 @@ def queue_age_alarm(flips: IQueue) -> AlarmSpec:
     return AlarmSpec(
         name="FlipRequestsWaiting",
         metric=queue_age_metric(flips),
-        description="A flip that was asked for minutes ago has not begun: nobody takes the requests.",
+        description="A flip requested minutes ago has not begun: no function takes the requests.",
         threshold=240,
         datapoints_to_alarm=2,
     )

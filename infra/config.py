@@ -106,7 +106,7 @@ def _limit_faults(faults: list[StageFault], path: Path) -> list[StageFault]:
     """The first faults, and the number of the others if there are very many."""
     omitted_count = len(faults) - _MAX_FAULTS
     summary_fault = StageFault(
-        location=str(path), path="", message=f"{omitted_count} more faults; mend these first"
+        location=str(path), path="", message=f"{omitted_count} more faults; fix these first"
     )
     return [*faults[:_MAX_FAULTS], summary_fault] if omitted_count > 0 else faults
 
@@ -201,7 +201,7 @@ def _parse_bool(text: str) -> bool:
 def _parse_retention(text: str) -> int:
     if not text.isdecimal() or int(text) not in _LOG_RETENTION_DAYS:
         days = ", ".join(map(str, _LOG_RETENTION_DAYS))
-        raise ValueError(f"{text!r} is no time that CloudWatch keeps logs for; write days out of {days}")
+        raise ValueError(f"{text!r} is not a retention time that CloudWatch has; write days out of {days}")
     return int(text)
 
 
@@ -211,7 +211,8 @@ def _parse_secret(text: str) -> str:
         r"(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:)?[A-Za-z0-9/_+=.@-]{1,500}", text
     ):
         raise ValueError(
-            "this is no secret's name; put the webhook's address into Secrets Manager, its name here"
+            "this is not the name of a secret; put the webhook's address into Secrets Manager,"
+            " and its name here"
         )
     return text
 
@@ -298,7 +299,7 @@ class _StageReader:
         except UnicodeDecodeError as error:
             self.add_fault("", f"not UTF-8 at byte {error.start}; save it as UTF-8")
         except yaml.YAMLError as error:
-            self.add_fault("", f"not YAML: {' '.join(str(error).split())}; mend the syntax")
+            self.add_fault("", f"not YAML: {' '.join(str(error).split())}; fix the syntax")
         except RecursionError:
             self.add_fault("", "nested too deeply to be read; a stage has three levels")
         else:
@@ -344,7 +345,7 @@ class _StageReader:
         if not isinstance(node, yaml.MappingNode):
             if node is not None and node.value != "":
                 self.add_fault(
-                    path.rstrip("."), f"{_node_kind(node)} is no section; indent its settings below it"
+                    path.rstrip("."), f"{_node_kind(node)} is not a section; indent its settings below it"
                 )
             return []
         nodes: dict[str, yaml.Node] = {}
@@ -372,7 +373,7 @@ class _StageReader:
     def _parse_list(self, node: yaml.Node, path: str, parse: Callable[[str], T]) -> tuple[T, ...]:
         """The entries of a list; reports entries that occur twice."""
         if not isinstance(node, yaml.SequenceNode):
-            raise ValueError(f"{_node_kind(node)} is no list; write [one, another]")  # noqa: TRY004 - a fault like others
+            raise ValueError(f"{_node_kind(node)} is not a list; write [one, another]")  # noqa: TRY004 - a fault like others
         entries: list[T] = []
         for index, entry_node in enumerate(node.value, 1):
             entry_path = f"{path}[{index}]"
@@ -390,7 +391,7 @@ class _StageReader:
 
 def _scalar(node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode):
-        raise ValueError(f"{_node_kind(node)} is no single value; write it on one line after the colon")  # noqa: TRY004
+        raise ValueError(f"{_node_kind(node)} is not a single value; write it on one line after the colon")  # noqa: TRY004
     return str(node.value)
 
 

@@ -60,7 +60,7 @@ class FleetDashboard(Construct):
             TextWidget(
                 width=_WIDTH,
                 height=2,
-                markdown=f"**{name}** watches gp2 volumes. Red below: volumes run dry. An alarm in red: the"
+                markdown=f"**{name}** watches gp2 volumes. Red below: volumes run empty. An alarm in red: the"
                 " watchdog itself needs help; its runbook is in its description.",
             )
         )
@@ -93,7 +93,7 @@ class FleetDashboard(Construct):
             title="Soonest time to empty",
             left=[
                 self._service_metric(
-                    "SoonestTimeToEmpty", "Minimum", "seconds until the first volume is dry", Color.RED
+                    "SoonestTimeToEmpty", "Minimum", "seconds until the first volume is empty", Color.RED
                 )
             ],
             left_annotations=[HorizontalAnnotation(value=900, label="critical", color=Color.RED)],

@@ -1,6 +1,6 @@
 """What the functions import beside our code, as a Lambda layer in ``build/layer``: no Docker, no surprises.
 
-python -m infra.dependencies      builds it, unless it is there and made of what is pinned
+python -m infra.dependencies      builds it, unless it is there and made of the pinned versions
 """
 
 import os
@@ -46,7 +46,7 @@ def layer_folder(architecture: str) -> Path:
 
 
 def ensure_layer(architecture: str = DEFAULT_ARCHITECTURE) -> Path:
-    """The folder of the layer, built if it is not there or not of what is pinned now.
+    """The folder of the layer, built if it is not there or not of the versions pinned now.
 
     Raises:
         LayerError: it cannot be built.
@@ -63,7 +63,7 @@ def ensure_layer(architecture: str = DEFAULT_ARCHITECTURE) -> Path:
 
 
 def build_layer(folder: Path, architecture: str = DEFAULT_ARCHITECTURE) -> None:
-    """Install what is pinned, for the functions' platform, and take away what they never read.
+    """Install the pinned versions, for the functions' platform, and take away what they never read.
 
     The same pins give the same bytes, so that a deploy of the same thing changes nothing.
 

@@ -20,7 +20,7 @@ LOGICAL_ID: Final = "Ledger"
 EXPIRY_ATTRIBUTE: Final = "expires_at_s"
 """When DynamoDB may delete an item. Only the items that record sent messages have it.
 
-It is no timer: items are deleted within a few days. Source: DynamoDB developer guide, "Time to Live".
+It is not a timer: items are deleted within a few days. Source: DynamoDB developer guide, "Time to Live".
 """
 
 

@@ -145,9 +145,7 @@ def make_dead_letter_queue(scope: Construct, construct_id: str, *, fifo: bool = 
         enforce_ssl=True,
         retention_period=_RETENTION,
     )
-    reason = (
-        "it is where failed messages end: Lambda, Scheduler, EventBridge and SNS are told so at their end"
-    )
+    reason = "it is where failed messages end: Lambda, Scheduler, EventBridge and SNS are configured with it"
     Validations.of(queue).acknowledge(Acknowledgment(id="AwsSolutions-SQS3", reason=reason))
     return queue
 

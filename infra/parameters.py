@@ -38,7 +38,7 @@ class Parameters(Construct):
             type="String",
             tier="Intelligent-Tiering",
             value=document,
-            description="burstwatch: the policy as deployed; burstctl policy push puts another over it",
+            description="burstwatch: the policy as deployed; burstctl policy push overrides it",
         )
 
     def register_deployment(self, record: Mapping[str, Any]) -> None:

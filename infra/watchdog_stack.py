@@ -69,7 +69,7 @@ class WatchdogStack(Stack):
             construct_id,
             stack_name=stage.name,
             env=env,
-            description="burstwatch: knows when gp2 volumes run dry before they do",
+            description="burstwatch: predicts when gp2 volumes run out of burst credits",
         )
         self._stage = stage
         self._policy = policy
@@ -313,6 +313,6 @@ class WatchdogStack(Stack):
         if not self._stage.recipients.has_any:
             Annotations.of(self).add_warning_v2(
                 "burstwatch:nobody-listens",
-                "nobody receives the alerts of this stack; name recipients in a stage file"
+                "no one receives the alerts of this stack; name recipients in a stage file"
                 " (docs/deploying.md), or subscribe to its AlertsTopic",
             )

@@ -1,7 +1,7 @@
 """Check the words of pages, strings, docstrings, comments and names against ``words.toml``: ``make prose``.
 
-A finding is a sentence that is too long, or a word that is not the usual one. The groups in ``ENFORCED`` must
-have none; the others are read with ``--all``.
+A finding is a sentence that is too long, or a word that is not the usual one. An exception is a row of
+``words.toml`` with its reason.
 """
 
 import argparse
@@ -22,9 +22,6 @@ from passages import GROUPS, NAMES, PAGES, Passage, passages_of_page, passages_o
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORD_FILE: Final = Path(__file__).with_name("words.toml")
-
-ENFORCED: Final = (PAGES,)
-"""The groups that must be clean. Add ``STRINGS``, ``COMMENTS`` and ``NAMES`` of passages.py when they are."""
 
 GENERATED: Final = ("ddprobe/ddprobe.py",)
 """What a script writes from files that are read themselves."""
@@ -156,14 +153,12 @@ def folder_counts(findings: Iterable[Finding]) -> Iterator[str]:
 def main() -> int:
     """Print the findings; 1 if there are any."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--all", action="store_true", help="read every group, enforced or not")
     parser.add_argument("--counts", action="store_true", help="print how many findings each folder has")
     parser.add_argument("paths", nargs="*", help="read only these files, named as git does")
     options = parser.parse_args()
-    groups = GROUPS if options.all else ENFORCED
-    paths = options.paths or tracked_files(groups)
+    paths = options.paths or tracked_files(GROUPS)
     with ProcessPoolExecutor() as pool:
-        results = pool.map(partial(check_file, groups=groups), paths, chunksize=25)
+        results = pool.map(partial(check_file, groups=GROUPS), paths, chunksize=25)
         findings = list(chain.from_iterable(results))
     lines = list(folder_counts(findings)) if options.counts else [*map(str, findings)]
     print(*lines, sep="\n", end="\n" if lines else "")

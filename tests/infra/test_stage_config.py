@@ -94,7 +94,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_their_lines(tmp_path)
         "4: schedule: 'sometimes' is neither true nor false",
         "6: recipients.emails[1]: 'nobody' is not an e-mail address; write one such as oncall@example.com",
         "7: recipients.pager: unknown key; known here: chat, emails, slack_secret",
-        "8: log_retention_days: '31' is no time that CloudWatch keeps logs for; write days out of"
+        "8: log_retention_days: '31' is not a retention time that CloudWatch has; write days out of"
         " 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288,"
         " 3653",
     ]
@@ -106,8 +106,8 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_their_lines(tmp_path)
         ("name: deployments", "1: name: 'deployments' is what the list of deployments is called"),
         ("account: 12", "1: account: '12' is not an account; write its twelve digits, in quotes"),
         ("flips: yes", "1: flips: 'yes' is neither true nor false"),
-        ("tracing: [true]", "1: tracing: a sequence is no single value"),
-        ("regions: us-east-1", "1: regions: a scalar is no list; write [one, another]"),
+        ("tracing: [true]", "1: tracing: a sequence is not a single value"),
+        ("regions: us-east-1", "1: regions: a scalar is not a list; write [one, another]"),
         ("regions: [us-east-1, us-east-1]", "1: regions[2]: 'us-east-1' is given twice"),
         ("regions: [us-east-1, cn-north-1]", "1: regions: these are of several partitions"),
         ("regions: [us-east-1, us-gov-west-1]", "1: regions: these are of several partitions"),
@@ -130,7 +130,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_their_lines(tmp_path)
         ("policy: nowhere.yaml", "1: policy: there is no file"),
         (
             "recipients: oncall@example.com",
-            "1: recipients: a scalar is no section; indent its settings below it",
+            "1: recipients: a scalar is not a section; indent its settings below it",
         ),
         ("alarms: {lowest_burst_balance_pct: 0}", "1: alarms.lowest_burst_balance_pct: '0' is not a balance"),
         ("tags: {aws:x: y}", "1: tags.aws:x: 'aws:x' is not what a tag may hold"),
@@ -226,7 +226,7 @@ def test_a_malicious_file_is_refused_with_a_short_message(tmp_path, text, messag
 def test_of_very_many_faults_the_first_are_reported_and_the_rest_is_counted(tmp_path):
     faults = faults_of(tmp_path, "".join(f"k{n}: 1\n" for n in range(900)))
     assert len(faults) == 51
-    assert faults[-1].endswith("850 more faults; mend these first")
+    assert faults[-1].endswith("850 more faults; fix these first")
 
 
 def test_an_opt_in_tag_with_an_iam_variable_is_never_deployed(tmp_path):

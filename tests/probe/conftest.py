@@ -19,14 +19,14 @@ DISK = pytest.StashKey[str]()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let ddprobe fork in a worker of pytest, which has threads, and give the tests of a disk one worker."""
     folder = Path(__file__).parent
-    seen: Counter[str] = Counter()
+    tests_by_kind: Counter[str] = Counter()
     for item in items:
         if folder in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"))
         if "loop_disk" in getattr(item, "fixturenames", ()):
             kind = kind_of_disk_test(item.fixturenames)
-            item.stash[DISK] = f"{kind} {seen[kind] % DISKS_OF_A_KIND}"
-            seen[kind] += 1
+            item.stash[DISK] = f"{kind} {tests_by_kind[kind] % DISKS_OF_A_KIND}"
+            tests_by_kind[kind] += 1
             item.add_marker(pytest.mark.xdist_group(f"ddprobe: {item.stash[DISK]}"))
             item.add_marker(pytest.mark.measures_a_disk)
 

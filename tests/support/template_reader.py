@@ -164,7 +164,7 @@ def resources_of(stack: Synthesized) -> str:
         settings = [
             f"{key}={as_text(properties[key])}" for key in SHOWN_PROPERTIES.get(kind, ()) if key in properties
         ]
-        kept = ["kept"] if resource.get("DeletionPolicy") == "Retain" else []
-        lines.append(" ".join([name, kind, *settings, *kept]))
+        retention = ["kept"] if resource.get("DeletionPolicy") == "Retain" else []
+        lines.append(" ".join([name, kind, *settings, *retention]))
     lines += [f"output {name}" for name in sorted(stack.template["Outputs"])]
     return "\n".join(lines) + "\n"

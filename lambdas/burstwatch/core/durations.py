@@ -22,9 +22,11 @@ def parse_duration(text: str) -> timedelta:
     """Parse ``15m``, ``6h``, ``30s`` or ``2d``: a whole number of at most six digits and a unit.
 
     Raises:
-        ValueError: the text is no duration.
+        ValueError: the text is not a duration.
     """
     match = _DURATION.fullmatch(text)
     if not match:
-        raise ValueError(f"{text!r} is not a span; write a whole number and s, m, h or d, such as 15m")
+        raise ValueError(
+            f"{text!r} is not a valid duration; write a whole number and s, m, h or d, such as 15m"
+        )
     return timedelta(seconds=int(match[1]) * _UNIT_SECONDS[match[2]])

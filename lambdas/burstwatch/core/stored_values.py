@@ -137,5 +137,5 @@ _NUMBER_TYPES: Final = frozenset({int, float})
 
 
 def _invalid_value(value: Any, expected: str) -> ValueError:
-    shown = repr(value)
-    return ValueError(f"{shown[:_MAX_SHOWN_CHARS]} is not {expected}")
+    value_text = repr(value)
+    return ValueError(f"{value_text[:_MAX_SHOWN_CHARS]} is not {expected}")

@@ -10,7 +10,7 @@ _COMBINING_MARKS: Final = frozenset({"Mn", "Me"})
 _MAX_MARKS: Final = 2
 """A judgement: enough for ordinary text; more marks would overlap other lines."""
 _INVISIBLE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Characters that Unicode calls printable and that nobody can see."""
+"""Characters that Unicode calls printable and that no one can see."""
 
 HALF_CENT_USD: Final = 0.005
 """Less than this is nothing when it is rounded to cents."""
@@ -22,7 +22,7 @@ def format_instant(at_s: float) -> str:
 
 
 def instant_or_none(at_s: float | None) -> str | None:
-    """The instant as ``format_instant`` writes it; None if there is none."""
+    """The instant as ``format_instant`` writes it; None without an instant."""
     return None if at_s is None else format_instant(at_s)
 
 
@@ -111,13 +111,13 @@ def sanitise(text: str, limit: int) -> str:
     White space becomes single spaces. Control characters, direction marks, zero-width and other invisible
     characters become ``?``; a letter keeps at most two marks. A text that is cut ends with ``…``.
     """
-    shown: list[str] = []
+    characters: list[str] = []
     marks = 0
     for character in " ".join(text.split()):
         marks = marks + 1 if category(character) in _COMBINING_MARKS else 0
         if marks <= _MAX_MARKS:
-            shown.append(character if character.isprintable() and character not in _INVISIBLE else "?")
-    line = "".join(shown)
+            characters.append(character if character.isprintable() and character not in _INVISIBLE else "?")
+    line = "".join(characters)
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
@@ -126,11 +126,11 @@ def display_width(text: str) -> int:
     return sum(map(_character_width, text))
 
 
-def wrap(words: Iterable[str], width: int) -> list[str]:
+def wrap(parts: Iterable[str], width: int) -> list[str]:
     """Lines of at most ``width`` columns, broken between words; only a longer word is broken inside."""
     lines: list[str] = []
     line = ""
-    for word in words:
+    for word in parts:
         joined = f"{line} {word}" if line else word
         if display_width(joined) <= width:
             line = joined

@@ -14,7 +14,7 @@ _LEASE_S: Final = 120.0
 """Longer than any channel takes for one alert; after a crash it is sent again when this is over."""
 
 _SEND_LIMIT_S: Final = 10.0
-"""A channel is sent to for so long in one pass, well below a tick: what is left waits for the next pass."""
+"""A channel is sent to for this long in one pass, well below a tick: what is left waits for the next pass."""
 
 _STOPPING_SEND_LIMIT_S: Final = 2.0
 """A channel that takes its alerts gets them all the same; one that is slow holds nothing up."""
@@ -23,12 +23,12 @@ _MAX_FAILURES: Final = 2
 """A channel that failed this often in one pass is left alone until the next."""
 
 _STUCK_AFTER_ATTEMPTS: Final = 3
-"""After so many attempts an alert goes behind the others, so that one bad alert cannot block a channel."""
+"""After this many attempts an alert goes behind the others, so that one bad alert cannot block a channel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryReport:
-    """What became of what waited: ``failed`` alerts wait on; ``errors`` has one line per channel."""
+    """The outcome of what waited: ``failed`` alerts wait on; ``errors`` has one line per channel."""
 
     sent: int
     failed: int

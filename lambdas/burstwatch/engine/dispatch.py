@@ -51,7 +51,7 @@ def dispatch_flips(watch_pass: WatchPass, recorded: AbstractSet[str]) -> None:
             {decision.volume_id: Outcome(status=OutcomeStatus.PROPOSED) for decision in triggered}
         )
         return
-    # What this pass can see to be refused is asked of nobody: nothing more would be read or recorded.
+    # A flip that this pass can see to be refused is not requested: nothing more would be read or recorded.
     states = _current_states(watch_pass)
     refusals = {
         decision.volume_id: refusal
@@ -60,7 +60,7 @@ def dispatch_flips(watch_pass: WatchPass, recorded: AbstractSet[str]) -> None:
     }
     outcomes.update({volume_id: _refused_outcome(refusal) for volume_id, refusal in refusals.items()})
     orders = [to_order(decision) for decision in triggered if decision.volume_id not in refusals]
-    # Whoever may modify does so here; the others ask the function that may.
+    # A process that may modify does so here; the others send requests to the function that may.
     if orders and services.modifier is not None:
         outcomes.update(execute_flips(services, orders, watch_pass.collector))
     elif orders:
@@ -153,7 +153,7 @@ def _send_requests(watch_pass: WatchPass, orders: Sequence[FlipOrder]) -> None:
     result = watch_pass.services.flip_queue.send(requests)
     for volume_id in result.sent:
         watch_pass.outcomes[volume_id] = Outcome(
-            status=OutcomeStatus.IN_FLIGHT, reason="asked of the flip function"
+            status=OutcomeStatus.IN_FLIGHT, reason="requested from the flip function"
         )
     for volume_id, reason in result.failed.items():
         watch_pass.outcomes[volume_id] = Outcome(

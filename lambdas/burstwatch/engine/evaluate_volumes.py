@@ -205,7 +205,7 @@ def _read_drain_causes(
         reason = f"{type(error).__name__}: {error}"
         count_text = "1 volume" if len(drains) == 1 else f"{len(drains)} volumes"
         watch_pass.internal_errors.append(
-            f"what drained {count_text} was not read, by a mistake of burstwatch's: {reason}"
+            f"what drained {count_text} was not read because of an internal error: {reason}"
         )
         watch_pass.collector.failures.append(watch_pass.internal_errors[-1])
         return {}
@@ -226,7 +226,7 @@ def _unreadable_decision(watch_pass: WatchPass, volume: Volume) -> Decision:
         level=Level.UNKNOWN,
         previous_level=Level.UNKNOWN,
         action=Action.NONE,
-        reason="what the ledger remembers of it cannot be read",
+        reason="its state in the ledger cannot be read",
         poll_interval_s=int(FOCUS_TICK.total_seconds()),
         change=None,
     )
@@ -235,18 +235,20 @@ def _unreadable_decision(watch_pass: WatchPass, volume: Volume) -> Decision:
 def _record_stop(watch_pass: WatchPass, remaining_count: int) -> None:
     watch_pass.is_stopped = True
     volumes = "1 volume was" if remaining_count == 1 else f"{remaining_count:,} volumes were"
-    watch_pass.collector.failures.append(f"the pass was stopped: {volumes} not looked at; the next pass does")
+    watch_pass.collector.failures.append(
+        f"the pass was stopped: {volumes} not evaluated; the next pass evaluates them"
+    )
 
 
 @contextmanager
 def _isolate_errors(watch_pass: WatchPass, volume_id: str) -> Iterator[None]:
-    """Let a mistake of ours about one volume fail the pass without hiding the other volumes."""
+    """Let an internal error about one volume fail the pass without hiding the other volumes."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, the others must be looked at; it is reported
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         watch_pass.internal_errors.append(
-            f"{volume_id} was not judged, by a mistake of burstwatch's: {reason}"
+            f"{volume_id} was not evaluated because of an internal error: {reason}"
         )
         watch_pass.collector.failures.append(watch_pass.internal_errors[-1])
 
@@ -421,7 +423,7 @@ def _is_missing_data(watch_pass: WatchPass, assessment: Assessment) -> bool:
 def _find_idle(watch_pass: WatchPass, assessments: Mapping[str, Assessment]) -> list[str]:
     """The volumes without a datapoint that need none: they were full when last seen, and are idle.
 
-    Whether a volume serves operations is read when its data ends and once a day after that: BurstBalance
+    Whether a volume serves operations is read when its data ends, and once a day after that. BurstBalance
     returns with the first operation, and each read costs as much as two polls.
     """
     policy = watch_pass.services.policy

@@ -92,7 +92,7 @@ def _collect_events(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostReportResult:
-    """What became of the reports of hosts.
+    """The outcome of the reports of hosts.
 
     ``repeated`` is how many came within a minute of another. ``refused`` has the reasons why some were not
     accepted, and ``unread`` the volumes of which EC2 did not show the attachment.
@@ -106,7 +106,7 @@ class HostReportResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _HostReportCollection(Collection):
-    """The volumes of the reports that are believed, and what became of the other reports."""
+    """The volumes of the reports that are believed, and the outcome of the other reports."""
 
     repeated: int
     refused: Sequence[str] = ()

@@ -22,9 +22,9 @@ SEND_WITHIN_S: Final = 30.0
 """An intent older than this is not sent any more: another process may soon conclude that it never was."""
 
 STOPPED_OUTCOME: Final = Outcome(
-    status=OutcomeStatus.NONE, reason="the watchdog was stopped; the next pass asks for it"
+    status=OutcomeStatus.NONE, reason="the watchdog was stopped; the next pass requests it"
 )
-"""What becomes of an order that ``services.should_stop`` came before."""
+"""The outcome of an order that ``services.should_stop`` came before."""
 
 
 def execute_flips(
@@ -78,7 +78,7 @@ def _modify(services: Services, modifier: Ec2Modifier, intent: RecordedIntent) -
     plan = intent.plan
     assert plan.target is not None
     if monotonic() - intent.started_at_s > SEND_WITHIN_S:
-        reason = "the intent was recorded too long ago to be sent; it is settled and tried again"
+        reason = "the intent was recorded too long ago to be sent; its outcome is read, and it is tried again"
         return Outcome(status=OutcomeStatus.IN_FLIGHT, reason=reason)
     # Call ModifyVolume, once: a call whose answer is lost may have had its effect.
     result = modifier.modify(plan.order.volume_id, plan.target)

@@ -44,7 +44,7 @@ class RecordedIntent:
 
 
 def check_and_record_intent(fresh: FreshContext, order: FlipOrder) -> RecordedIntent | Outcome:
-    """Check the guards and record the intent; the outcome if there is none to record.
+    """Check the guards and record the intent; the outcome if no intent is to be recorded.
 
     A guard that only the ledger can check (its caps and holds) counts as overridden only if it does refuse,
     so that the intent states what mattered.
@@ -66,11 +66,11 @@ def check_and_record_intent(fresh: FreshContext, order: FlipOrder) -> RecordedIn
             overridden.add(result.guard)
         else:
             return _record_refusal(fresh.services, plan, result)
-    return Outcome(status=OutcomeStatus.IN_FLIGHT, reason="other processes are at work on it")
+    return Outcome(status=OutcomeStatus.IN_FLIGHT, reason="other processes are changing it")
 
 
 def commit_transition(services: Services, plan: FlipPlan, before: VolumeState, after: Transition) -> bool:
-    """Record what became of a plan, with its alerts; False if another process was faster."""
+    """Record the outcome of a plan, with its alerts; False if another process was faster."""
     now_s, state = plan.context.now_s, after.state
     alerts = (
         to_alert(

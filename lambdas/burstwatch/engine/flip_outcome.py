@@ -44,7 +44,7 @@ _StateChange = Callable[[VolumeState], Transition]
 
 
 def record_result(services: Services, intent: RecordedIntent, result: ModifyResult) -> Outcome:
-    """Record AWS's answer, and return what became of the flip."""
+    """Record AWS's answer, and return the outcome of the flip."""
     plan = intent.plan
     match result:
         case Accepted(modification=modification) if modification.started_at is not None:
@@ -52,7 +52,7 @@ def record_result(services: Services, intent: RecordedIntent, result: ModifyResu
             is_outward = plan.order.direction is Direction.FLIP
             return Outcome(status=OutcomeStatus.FLIPPED if is_outward else OutcomeStatus.FLIPPED_BACK)
         case Accepted():
-            reason = "AWS took it and did not say when it began, which is asked next"
+            reason = "AWS accepted it but did not say when it began; that is read next"
             _record(services, intent, lambda state: record_unknown_outcome(state, "NoStartTime", reason))
             return Outcome(status=OutcomeStatus.IN_FLIGHT, reason=reason)
         case Refused(failure=failure, retry_at=retry_at):
@@ -134,7 +134,7 @@ def _reject(plan: FlipPlan, refusal: _AwsRefusal) -> _StateChange:
     alert_kind = AlertKind.FLIP_FAILED if guard is None else AlertKind.FLIP_REFUSED
 
     def reject(state: VolumeState) -> Transition:
-        # A throttling that goes on is no accident of this minute: the volume's own back-off applies.
+        # A throttling that goes on will not end with this minute: the volume's own back-off applies.
         is_lasting = refusal.is_transient and state.modifications.failure_count >= _REPORT_THROTTLING_FROM
         transition = record_rejected(
             state,

@@ -1,4 +1,4 @@
-"""What is read afresh before a flip: minutes may have passed since somebody decided that it is needed."""
+"""What is read again before a flip: minutes may have passed since the decision that it is needed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ _QUOTA_LIMITED_TYPES: Final = (VolumeType.IO1, VolumeType.IO2)
 
 @dataclass(slots=True)
 class FreshContext:
-    """What was read afresh for a batch of orders."""
+    """What was read again for a batch of orders."""
 
     services: Services
     collector: Collector
@@ -38,7 +38,7 @@ class FreshContext:
     read_at_s: float = 0.0
 
     def outcome_if_unavailable(self, volume_id: str) -> Outcome | None:
-        """What becomes of an order for a volume that is gone or could not be read; None for the others."""
+        """The outcome of an order for a volume that is gone or could not be read; None for the others."""
         if volume_id in self.contexts:
             return None
         return not_found_outcome() if volume_id in self.missing else unread_outcome()
@@ -136,8 +136,8 @@ def empty_state(volume_id: str) -> VolumeState:
 
 
 def not_found_outcome() -> Outcome:
-    """What becomes of an order for a volume that AWS does not know."""
-    reason = "it does not exist (any more)"
+    """The outcome of an order for a volume that AWS does not know."""
+    reason = "it does not exist (anymore)"
     return Outcome(status=OutcomeStatus.FAILED, reason=reason, error_code="InvalidVolume.NotFound")
 
 

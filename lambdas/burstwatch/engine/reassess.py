@@ -46,9 +46,9 @@ def reassess_order(
 
 
 def _order_from_decision(watch_pass: WatchPass, direction: Direction) -> FlipOrder | Outcome:
-    """What the decision about the one volume comes to; without all facts no want is no answer."""
+    """The order or outcome of the decision about the one volume; "not needed" needs all facts."""
     if not watch_pass.decisions:
-        return Outcome(status=OutcomeStatus.NONE, reason=f"not wanted: it is tagged {IGNORE}")
+        return Outcome(status=OutcomeStatus.NONE, reason=f"not needed: it is tagged {IGNORE}")
     (decision,) = watch_pass.decisions
     if decision.trigger is not None and decision.trigger.direction is direction:
         return to_order(decision)
@@ -56,4 +56,4 @@ def _order_from_decision(watch_pass: WatchPass, direction: Direction) -> FlipOrd
         return unread_outcome(decision.assessment.unknown_because)
     if watch_pass.collector.failures:
         return unread_outcome()
-    return Outcome(status=OutcomeStatus.NONE, reason=f"not wanted (any more): {decision.reason}")
+    return Outcome(status=OutcomeStatus.NONE, reason=f"not needed (anymore): {decision.reason}")

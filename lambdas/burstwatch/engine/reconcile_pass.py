@@ -9,7 +9,7 @@ from burstwatch.engine.watch_pass import Collection, run_pass, start_pass
 
 
 def reconcile_open_flips(services: Services, *, now_s: float) -> PassReport:
-    """Find out what became of the modifications under way; starts none."""
+    """Find out the outcome of the modifications under way; starts none."""
     services_without_flips = replace(services, modifier=None, flip_queue=None)
     report, _ = run_pass(start_pass(services_without_flips, now_s=now_s), _collect_open_flips)
     return report

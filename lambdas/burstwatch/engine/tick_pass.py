@@ -22,7 +22,7 @@ LEASE_S: Final = 50.0
 """A claimed tick that was not completed is free again before the next focus tick; a sweep renews it."""
 
 _SWEEP_SCHEDULE_GRACE_S: Final = 60
-"""So long after its minute a sweep is left to its own schedule; then a focus tick does what was missed."""
+"""For this long after its minute, a sweep is left to its own schedule; then a focus tick does it."""
 
 
 class LeaseLostError(BurstwatchError):

@@ -28,7 +28,7 @@ class PassScope(Enum):
     """What a pass knows, and whether it changes anything.
 
     A pass over the ``FLEET`` has read every state: it counts the fleet and sends all that waits. One over
-    ``SOME_VOLUMES`` has not; if it alerts nobody, it leaves what waits to the next tick, which sends it
+    ``SOME_VOLUMES`` has not; if it sends no alert, it leaves what waits to the next tick, which sends it
     together. A ``READ_ONLY`` pass ends with its decisions: nothing is recorded, flipped or sent.
     """
 

@@ -80,7 +80,7 @@ def parse_instant(value: Any) -> float:
         raise EventError(f"time is {_quote(value)}, which has no time zone: write it in UTC, with a Z")
     at_s = instant.timestamp()
     if not 0 <= at_s < _MAX_TIMESTAMP_S:
-        raise EventError(f"time is {_quote(value)}, which is no time of this age: write when it happened")
+        raise EventError(f"time is {_quote(value)}, which is not a plausible time: write when it happened")
     return at_s
 
 

@@ -92,9 +92,7 @@ def _log_failures(telemetry: Telemetry, volume_id: str | None) -> Iterator[None]
         telemetry.error(f"not done, and tried again: {error}", {Field.VOLUME_ID: volume_id})
         raise
     except Exception as error:
-        telemetry.internal_error(
-            "not done, by a mistake of burstwatch's", error, {Field.VOLUME_ID: volume_id}
-        )
+        telemetry.internal_error("internal error", error, {Field.VOLUME_ID: volume_id})
         telemetry.emit_metric(Metric.FLIPS_FAILED, 1)
         raise
 
@@ -130,7 +128,7 @@ def run(body: str, runtime: FunctionRuntime, telemetry: Telemetry, *, wall_s: fl
     services = runtime.services_for_flip(now_s, telemetry)
     late_s = now_s - request.requested_at_s
     if late_s > services.policy.cadence.act_lead.total_seconds():
-        telemetry.warn(f"asked for {format_duration(late_s)} ago, too long to be still wanted", fields)
+        telemetry.warn(f"requested {format_duration(late_s)} ago, too long ago to be needed", fields)
         telemetry.emit_metric(Metric.FLIPS_FAILED, 1)
         return None
     if services.modifier is None:
@@ -173,6 +171,6 @@ def _parse_request(body: str, clock: FunctionClock, wall_s: float) -> tuple[Flip
     ahead_s = request.requested_at_s - wall_s
     if ahead_s > _MAX_AHEAD_S:
         raise MalformedRequestError(
-            f"the message is no flip request: its time is {format_duration(ahead_s)} ahead"
+            f"the message is not a flip request: its time is {format_duration(ahead_s)} ahead"
         )
     return request, wall_s

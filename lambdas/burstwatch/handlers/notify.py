@@ -52,7 +52,7 @@ def handler(event: Any, context: Any, telemetry: Telemetry) -> Mapping[str, int]
     try:
         channels, sent_log = _open_channels()
     except BurstwatchError as error:
-        telemetry.error("nobody is told", {Field.REASON: str(error)})
+        telemetry.error("no channel available", {Field.REASON: str(error)})
         telemetry.emit_metric(Metric.ALERTS_NOT_DELIVERED, 1)
         raise
     services = NotifyServices(
@@ -76,7 +76,7 @@ def run(event: Any, now_s: float, services: NotifyServices) -> Mapping[str, int]
         try:
             message = parse_message(_message(record))
         except ChatMessageError as error:
-            services.telemetry.error("poison record", {Field.REASON: str(error)})
+            services.telemetry.error("malformed record", {Field.REASON: str(error)})
             faults.append(str(error))
             continue
         delay_s = _delay_s(record, now_s)
@@ -140,7 +140,7 @@ def _post(message: ChatMessage, channel: ChatChannel, delay_s: float, services: 
     )
     fields = _fields(message, channel)
     if result.problem:
-        services.telemetry.warn("marks of what was sent are lost", fields | {Field.REASON: result.problem})
+        services.telemetry.warn("idempotency store unavailable", fields | {Field.REASON: result.problem})
     services.telemetry.info(str(result.status), fields | {Field.LATE_S: round(delay_s)})
     return result.status
 

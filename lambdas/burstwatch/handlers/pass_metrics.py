@@ -37,14 +37,14 @@ _METRIC_BY_STATUS: Final = {
 
 
 class PassError(BurstwatchError):
-    """A mistake of burstwatch about some volumes; the others were evaluated, and the invocation fails."""
+    """An internal error about some volumes; the others were evaluated, and the invocation fails."""
 
 
 def emit_pass_telemetry(report: PassReport, telemetry: Telemetry) -> dict[str, Any]:
     """Log a pass, send its metrics, and return its summary.
 
     Raises:
-        PassError: because of a mistake of burstwatch, some volumes were not evaluated.
+        PassError: because of an internal error, some volumes were not evaluated.
     """
     for decision in sort_by_urgency(report.decisions):
         if _should_log(decision, report):

@@ -108,8 +108,8 @@ class FunctionRuntime:
     def services_for_watch(self, now_s: float, telemetry: Telemetry) -> Services:
         """The services of a watch pass, which requests flips if this deployment may make them."""
         services = self._base_services(now_s, telemetry)
-        may_ask = self.queue is not None and self._may_flip(now_s, telemetry)
-        return replace(services, flip_queue=self.queue) if may_ask else services
+        can_request = self.queue is not None and self._may_flip(now_s, telemetry)
+        return replace(services, flip_queue=self.queue) if can_request else services
 
     def services_for_flip(self, now_s: float, telemetry: Telemetry) -> Services:
         """The services of the flip function."""
@@ -137,7 +137,7 @@ class FunctionRuntime:
             return True
         telemetry.emit_metric(Metric.FLIP_AUTHORITY_MISSING, 1)
         telemetry.warn(
-            authority.reason if authority else "until it can be told, this deployment only proposes"
+            authority.reason if authority else "until they can be listed, this deployment only proposes"
         )
         return False
 
@@ -146,7 +146,7 @@ class FunctionRuntime:
         try:
             records = find_deployments(self.ssm_client)
         except AwsError as error:
-            telemetry.warn(f"whether another deployment watches here cannot be told: {error}")
+            telemetry.warn(f"cannot list other deployments: {error}")
             if self._authority is None and had_authority(self.store.read(_AUTHORITY_KEY)):
                 self._authority = FlipAuthority(may_flip=True)
             return

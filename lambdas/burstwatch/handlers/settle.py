@@ -66,11 +66,12 @@ class Message:
             EventError: it is neither an event of EBS nor one of ddprobe.
         """
         if not isinstance(event, Mapping):
-            raise EventError("the event is no object")
+            raise EventError("the event is not an object")
         source_and_type = (event.get("source"), event.get("detail-type"))
         if source_and_type[0] != PROBE_SOURCE and source_and_type != (EBS_SOURCE, _EBS_DETAIL_TYPE):
             raise EventError(
-                f"no event of EBS, and none of ddprobe: {sanitise(repr(source_and_type), _MAX_SHOWN_CHARS)}"
+                "neither an EBS event nor a ddprobe event:"
+                f" {sanitise(repr(source_and_type), _MAX_SHOWN_CHARS)}"
             )
         event_time = EventTime.from_event(event, clock, wall_s)
         waited_s = wall_s - sent_at_s if sent_at_s is not None and clock is FunctionClock.WALL else 0.0
@@ -88,7 +89,7 @@ class Message:
             message_id, event = record["messageId"], json.loads(record["body"])
             sent_at_s = int(record["attributes"]["SentTimestamp"]) / 1000
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise EventError(f"no message of SQS with an event in it: {error!r}") from error
+            raise EventError(f"not an SQS message with an event: {error!r}") from error
         return cls.from_event(event, clock, wall_s, message_id=message_id, sent_at_s=sent_at_s)
 
     @property
@@ -125,7 +126,7 @@ class Message:
         if not stall.is_fresh(self.now_s):
             age, limit = format_duration(self.now_s - stall.seen_at_s), format_duration(STALL_EVIDENCE_S)
             raise StallError(
-                f"{stall.volume_id} stood still {age} ago; after {limit} that says nothing any more"
+                f"{stall.volume_id} stalled {age} ago; after {limit} a stall is not evidence any longer"
             )
         return stall
 
@@ -143,7 +144,7 @@ def run(event: Any, runtime: FunctionRuntime, telemetry: Telemetry, *, wall_s: f
 
     Raises:
         EventError: the event is invalid.
-        PassError: because of a mistake of burstwatch, some volumes were not evaluated.
+        PassError: because of an internal error, some volumes were not evaluated.
     """
     clock = runtime.settings.clock
     records = event.get("Records") if isinstance(event, Mapping) else None
@@ -164,7 +165,7 @@ def run(event: Any, runtime: FunctionRuntime, telemetry: Telemetry, *, wall_s: f
             if _may_be_from_probe(record):
                 dropped_reasons.append(str(error))
                 continue
-            telemetry.error(f"not understood, and given up after some tries: {error}")
+            telemetry.error(f"not understood, and given up after several tries: {error}")
             failed.add(str(record.get("messageId")) if isinstance(record, Mapping) else "")
     _report_dropped(dropped_reasons, telemetry)
     fresh = [message for message in messages if message.age_s <= STALE_AFTER_S]
@@ -193,7 +194,7 @@ def _report_dropped(reasons: Sequence[str], telemetry: Telemetry) -> None:
         return
     telemetry.emit_metric(Metric.PROBE_EVENTS_DROPPED, len(reasons))
     suffix = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-    telemetry.warn(f"reports of hosts dropped: {reasons[0]}{suffix}")
+    telemetry.warn(f"host reports dropped: {reasons[0]}{suffix}")
 
 
 def _report_stale(messages: Collection[Message], telemetry: Telemetry) -> None:
@@ -205,7 +206,9 @@ def _report_stale(messages: Collection[Message], telemetry: Telemetry) -> None:
     )
     oldest, limit = max(message.age_s for message in messages), format_duration(STALE_AFTER_S)
     count_text = f"{total} events were" if total > 1 else "1 event was"
-    telemetry.warn(f"{count_text} older than {limit} (up to {format_duration(oldest)}), and dropped unread")
+    telemetry.warn(
+        f"{count_text} older than {limit} (up to {format_duration(oldest)}), and were dropped unread"
+    )
 
 
 def _process_ebs_events(
@@ -225,7 +228,7 @@ def _process_ebs_events(
     )
     telemetry.info(
         f"EBS says {', '.join(event_counts)}; {len(result.report.decisions)} of {len(volume_ids)} volumes"
-        " looked at",
+        " evaluated",
         {Field.VOLUME_ID: shown_ids},
     )
     emit_pass_telemetry(result.report, telemetry)

@@ -32,7 +32,7 @@ def run(event: Any, runtime: FunctionRuntime, telemetry: Telemetry, *, wall_s: f
 
     Raises:
         EventError: the event is invalid.
-        PassError: because of a mistake of burstwatch, some volumes were not evaluated.
+        PassError: because of an internal error, some volumes were not evaluated.
     """
     kind = _kind(event)
     event_time = EventTime.from_event(event, runtime.settings.clock, wall_s)
@@ -46,19 +46,19 @@ def run(event: Any, runtime: FunctionRuntime, telemetry: Telemetry, *, wall_s: f
     if event_time.is_late:
         telemetry.emit_metric(Metric.LATE_TICKS, 1)
         telemetry.warn(
-            "the tick comes late: only what is open is settled", fields | {Field.LATE_S: event_time.late_s}
+            "late tick: only open flips are reconciled", fields | {Field.LATE_S: event_time.late_s}
         )
         return emit_pass_telemetry(reconcile_open_flips(services, now_s=event_time.now_s), telemetry)
     tick_at_s = int(event_time.scheduled_at_s) // _MINUTE_S * _MINUTE_S
     report = run_tick(services, tick_at_s=tick_at_s, now_s=event_time.now_s, kind=kind)
     if report is None:
-        telemetry.info("another process has this tick", fields)
+        telemetry.info("tick already claimed", fields)
         deliver_waiting(
             services, event_time.now_s, telemetry
-        )  # it may be a desk's, which cannot reach our topic
+        )  # the tick may be that of a CLI, which cannot reach our topic
         return {"looked_at": 0}
     summary = emit_pass_telemetry(report, telemetry)
-    telemetry.info(f"looked at {len(report.decisions)} volumes", fields)
+    telemetry.info(f"{len(report.decisions)} volumes evaluated", fields)
     return summary
 
 

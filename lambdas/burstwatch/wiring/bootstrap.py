@@ -243,7 +243,7 @@ def endpoint_clock(url: str) -> Callable[[], float]:
         try:
             return parsedate_to_datetime(response.headers["date"]).timestamp()
         except (KeyError, ValueError) as error:
-            raise ClockError(f"{url} tells no time; set {CLOCK}=wall") from error
+            raise ClockError(f"{url} does not return its time; set {CLOCK}=wall") from error
 
     return read
 
@@ -265,7 +265,7 @@ def _check_clock_skew(response_dict: dict[str, Any] | None, **_: object) -> None
         side = "ahead of" if ahead_s > 0 else "behind"
         raise ClockError(
             f"this machine's clock is {abs(ahead_s) / 60:,.0f} min {side} AWS's ({format_instant(aws_s)}),"
-            f" more than {_MAX_SKEW_S // 60} min: set it (for example `chronyc makestep`) and run again;"
+            f" more than {_MAX_SKEW_S // 60} min. Set it (for example `chronyc makestep`) and run again;"
             f" for a lab with a time of its own, set {CLOCK}=endpoint"
         )
 

@@ -129,7 +129,7 @@ class Telemetry:
     def internal_error(
         self, message: str, error: Exception, fields: Mapping[Field, Any] | None = None
     ) -> None:
-        """Log a mistake of burstwatch, with its traceback."""
+        """Log an internal error, with its traceback."""
         self.logger.error(message, extra=_log_fields(fields), exc_info=error, stacklevel=_CALLER_STACK_LEVEL)
 
 

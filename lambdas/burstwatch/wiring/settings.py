@@ -59,11 +59,12 @@ def parse_ledger(text: str) -> LedgerAddress:
     kind, _, name = text.partition(":")
     if kind == LedgerKind.DYNAMODB and name and not _TABLE_PATTERN.fullmatch(name):
         raise SettingsError(
-            f"{name!r} is no name of a DynamoDB table: write 3 to 255 of a-z A-Z 0-9 _ . - after dynamodb:"
+            f"{name!r} is not a valid name of a DynamoDB table: write 3 to 255 of a-z A-Z 0-9 _ ."
+            " - after dynamodb:"
         )
     if kind not in list(LedgerKind) or not name:
         choices = f"write sqlite:PATH or dynamodb:TABLE after --ledger or in {LEDGER}"
-        raise SettingsError(f"{text!r} is no ledger: {choices}")
+        raise SettingsError(f"{text!r} is not a valid ledger: {choices}")
     return LedgerAddress(kind=LedgerKind(kind), name=name)
 
 
@@ -98,10 +99,10 @@ class Settings:
             faults.append(str(error))
         clock = environ.get(CLOCK) or Clock.WALL
         if clock not in list(Clock):
-            faults.append(f"{CLOCK}={clock!r} is no clock; write wall or endpoint")
+            faults.append(f"{CLOCK}={clock!r} is not a valid clock; write wall or endpoint")
         topic_arn = environ.get(TOPIC_ARN) or None
         if topic_arn is not None and not (topic_arn.startswith("arn:") and topic_arn.count(":") >= 5):  # noqa: PLR2004
-            faults.append(f"{topic_arn!r} is no topic: write its ARN after --topic-arn or in {TOPIC_ARN}")
+            faults.append(f"{topic_arn!r} is not a topic: write its ARN after --topic-arn or in {TOPIC_ARN}")
         if faults:
             raise SettingsError("; ".join(faults))
         return cls(

@@ -179,7 +179,7 @@ def describe_depletion(decision: Decision, now_s: float, width: int | None = Non
     assert assessment.forecast is not None
     soonest_s, empty_s = assessment.forecast.soonest_empty_s, assessment.forecast.time_to_empty_s
     if soonest_s is None:
-        return UnknownReason.CANNOT_RUN_DRY.label
+        return UnknownReason.NEVER_EMPTY.label
     if assessment.forecast.is_refilling:
         return _describe_refill(assessment)
     if empty_s is None:

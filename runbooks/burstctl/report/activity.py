@@ -30,7 +30,7 @@ class ActivityKind(StrEnum):
 _KIND_OF_ENTRY: Final[Mapping[EntryKind, ActivityKind]] = {
     EntryKind.REACHED: ActivityKind.FLIPPED,
     EntryKind.STAYED: ActivityKind.FLIPPED,
-    EntryKind.KEPT: ActivityKind.FLIPPED,
+    EntryKind.STAY_EXTENDED: ActivityKind.FLIPPED,
     EntryKind.RESTORED: ActivityKind.RETURNED,
     EntryKind.REFUSED: ActivityKind.REFUSED,
     EntryKind.UNCLEAR: ActivityKind.FAILED,

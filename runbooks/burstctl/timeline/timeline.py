@@ -79,7 +79,7 @@ _CURRENT_REASONS: Final = {
     UnknownReason.DETACHED: DataGapReason.DETACHED,
     UnknownReason.INSTANCE_STOPPED: DataGapReason.INSTANCE_STOPPED,
     UnknownReason.NOT_BURSTABLE_TYPE: DataGapReason.OTHER_TYPE,
-    UnknownReason.CANNOT_RUN_DRY: DataGapReason.NEVER_EMPTIES,
+    UnknownReason.NEVER_EMPTY: DataGapReason.NEVER_EMPTIES,
 }
 
 

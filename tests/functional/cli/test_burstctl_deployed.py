@@ -235,7 +235,7 @@ def test_a_bad_active_policy_is_reported_with_its_lines_and_a_next_step(cli, lab
     checked, result = cli.run("policy", "check"), cli.run("assess")
 
     assert checked.code == result.code == 2
-    fault = "/burstwatch/burstwatch/policy-pushed:4: levels.warning_within: 'soon' is not a span"
+    fault = "/burstwatch/burstwatch/policy-pushed:4: levels.warning_within: 'soon' is not a valid duration"
     assert fault in checked.out
     assert fault in result.err
     assert cli.run("assess", "--policy", "mine.yaml").code == 0
@@ -491,7 +491,9 @@ def test_an_invalid_table_name_is_a_usage_error(cli, lab):
     result = cli.run("assess", "--ledger", "dynamodb:my table")
 
     assert result.code == 2
-    assert single_error(result).startswith("'my table' is no name of a DynamoDB table: write 3 to 255 of")
+    assert single_error(result).startswith(
+        "'my table' is not a valid name of a DynamoDB table: write 3 to 255 of"
+    )
 
 
 @pytest.mark.parametrize(

@@ -145,12 +145,12 @@ def test_a_request_that_aws_refuses_for_its_time(cli, lab):
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"BURSTWATCH_CLOCK": "sun"}, "BURSTWATCH_CLOCK='sun' is no clock; write wall or endpoint"),
+        ({"BURSTWATCH_CLOCK": "sun"}, "BURSTWATCH_CLOCK='sun' is not a valid clock; write wall or endpoint"),
         (
             {"BURSTWATCH_LEDGER": "paper"},
-            "'paper' is no ledger: write sqlite:PATH or dynamodb:TABLE after --ledger",
+            "'paper' is not a valid ledger: write sqlite:PATH or dynamodb:TABLE after --ledger",
         ),
-        ({"BURSTWATCH_TOPIC_ARN": "alerts"}, "'alerts' is no topic: write its ARN after --topic-arn"),
+        ({"BURSTWATCH_TOPIC_ARN": "alerts"}, "'alerts' is not a topic: write its ARN after --topic-arn"),
     ],
 )
 def test_a_setting_that_is_wrong_is_a_usage_error(cli, lab, variables, message):
@@ -166,7 +166,7 @@ def test_a_ledger_of_an_unknown_kind_is_a_usage_error(cli, lab):
     result = cli.run("assess", "--ledger", "postgres:burstwatch")
 
     assert result.code == 2
-    assert single_error(result).startswith("'postgres:burstwatch' is no ledger: write sqlite:PATH")
+    assert single_error(result).startswith("'postgres:burstwatch' is not a valid ledger: write sqlite:PATH")
 
 
 @pytest.mark.parametrize("command", ["assess", "watch"])
@@ -179,7 +179,7 @@ def test_a_bad_policy_is_a_usage_error_with_every_fault_and_no_volume_is_request
     complaint, first, second = result.err.splitlines()
     assert complaint == "burstctl: the policy is rejected:"
     assert first == "  policy.yaml:1: version: is '2'; this burstwatch reads version: 1"
-    assert second.startswith("  policy.yaml:3: levels.warning_within: 'soon' is not a span;")
+    assert second.startswith("  policy.yaml:3: levels.warning_within: 'soon' is not a valid duration;")
     assert lab.faults.call_counts() == {"GetParametersByPath": 1}, (
         "a deployed stack's policy would come first"
     )

@@ -171,7 +171,9 @@ def test_a_pass_that_should_stop_evaluates_no_further_volume_and_leaves_its_tick
 
     stopped = tick(replace(shell, should_stop=should_stop), lab)
     assert len(stopped.decisions) == 2
-    assert "the pass was stopped: 3 volumes were not looked at; the next pass does" in stopped.failures
+    assert (
+        "the pass was stopped: 3 volumes were not evaluated; the next pass evaluates them" in stopped.failures
+    )
     assert len(tick(shell, lab, 1).decisions) == 5, "the sweep was not marked as done"
 
 

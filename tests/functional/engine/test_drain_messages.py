@@ -95,7 +95,7 @@ def test_a_nightly_batch_is_recognised(lab, shell, recorder, ledger):
         " 64 KiB each (80 % writes).",
         "It did the same at this hour on each of the last 7 days.",
     ]
-    assert "reports, dry in about 4" in format_title(alert)
+    assert "reports, empty in about 4" in format_title(alert)
     # the balance, the operations, and then what they moved and the days
     assert report.metrics_requested == 1 + 2 + METRICS_PER_VOLUME
     assert report.api_calls["cloudwatch:GetMetricData"] == 2 + 2
@@ -200,7 +200,7 @@ def test_an_internal_error_in_it_is_reported_and_the_alert_goes_out(lab, shell, 
     report = run_passes(shell, lab)
     assert [alert.kind for alert in recorder.alerts] == [AlertKind.DRAINING]
     assert report.internal_errors == [
-        "what drained 1 volume was not read, by a mistake of burstwatch's: ZeroDivisionError: of nothing"
+        "what drained 1 volume was not read because of an internal error: ZeroDivisionError: of nothing"
     ]
 
 

@@ -114,7 +114,7 @@ def test_kinds_of_missing_data_are_distinguished(lab, shell):
     fine = fleet.add(LabVolume(size_gib=100))
     expected = {
         fleet.add(LabVolume(size_gib=100, attached=False)): UnknownReason.DETACHED,
-        fleet.add(LabVolume(size_gib=1000)): UnknownReason.CANNOT_RUN_DRY,
+        fleet.add(LabVolume(size_gib=1000)): UnknownReason.NEVER_EMPTY,
         fleet.add(LabVolume(size_gib=100, service_owner="ecs.amazonaws.com")): None,
     }
     stopped = fleet.add(LabVolume(size_gib=100, instance_id="i-0aaaaaaaaaaaaaaaa"))
@@ -407,7 +407,7 @@ def test_a_mistake_about_one_volume_is_loud_and_hides_no_other(lab, shell, monke
     report = tick(shell, lab)
     assert [d.assessment.volume.volume_id for d in report.decisions] == [fine]
     assert report.has_failed
-    assert f"{broken} was not judged" in report.failures[0]
+    assert f"{broken} was not evaluated" in report.failures[0]
 
 
 def test_a_restarted_instance_is_not_a_gap_for_a_single_evaluation_either(lab, shell, recorder):

@@ -123,7 +123,7 @@ def test_the_return_of_a_volume_that_stays_detached_is_refused_once_and_then_rep
     assert modification_targets(lab, volume_id) == ["io1"]
     assert cli.entry_kinds(volume_id).count("refused") == 1
     assert "left on target: ci-7 is still io1" in a_day_later
-    assert "It should be back by now, but it is detached" in a_day_later
+    assert "It should have returned by now, but it is detached" in a_day_later
     assert f"burstctl flip-back {volume_id}" in a_day_later
 
 
@@ -150,7 +150,7 @@ def test_assess_explain_and_history_show_what_the_volume_waits_for(cli, lab, ec2
     assert row["decision"]["action"] == "flip_back"
     assert row["decision"]["reason"] == "calm for 30 min; not while it is detached"
     assert "its return to gp2 by the watchdog is refused now: detached: it is detached" in explained
-    assert "is not moved to gp2: detached" in history
+    assert "was not flipped to gp2: detached" in history
 
 
 def test_a_person_may_still_bring_a_detached_volume_back(cli, lab, ec2):

@@ -151,12 +151,12 @@ def test_ten_requests_of_a_batch_are_ten_modifications(functions, lab):
 @pytest.mark.parametrize(
     ("body", "names"),
     [
-        ("", "it is no JSON"),
+        ("", "it is not JSON"),
         ("{}", "'schema' is missing"),
-        ("[]", "is no object"),
+        ("[]", "is not an object"),
         ('{"schema": "burstwatch.flip_request/v2"}', "not burstwatch.flip_request/v1"),
-        ("\x00" * 9000, "it is no JSON"),
-        ("[" * 20_000, "it is no JSON"),
+        ("\x00" * 9000, "it is not JSON"),
+        ("[" * 20_000, "it is not JSON"),
         ("[" * 100_000, "longer than 25,000 characters"),
     ],
 )
@@ -206,7 +206,7 @@ def test_a_message_that_is_too_old_is_dropped_and_that_is_reported(functions, la
     lab.clock.advance(481)
     output = functions.flip(records)
     assert (count_modify_calls(lab), failed_message_ids(output)) == (0, set())
-    assert "asked for 8 min ago, too long" in single_line(output, flip_candidate)["message"]
+    assert "requested 8 min ago, too long" in single_line(output, flip_candidate)["message"]
     assert output.metrics["FlipsFailed"] == 1
     assert functions.requests() == []
 
@@ -591,7 +591,7 @@ def test_a_tag_removed_before_the_return_leaves_the_volume_where_it_is(functions
     lab.fleet.set_tags(volume_id, {"burstwatch:mode": None})
     output = functions.flip(back)
     assert (modification_targets(lab, volume_id), failed_message_ids(output)) == (["io1"], set())
-    assert "it is not allowed back automatically" in single_line(output, volume_id)["message"]
+    assert "its automatic return is not allowed" in single_line(output, volume_id)["message"]
 
 
 def test_caps_hold_over_requests_of_several_invocations(functions, lab):

@@ -53,7 +53,7 @@ def assert_poison(functions, record):
 def assert_dropped(functions, record):
     output = functions.flip([record])
     assert (count_modify_calls(functions.lab), failed_message_ids(output)) == (0, set())
-    assert "not wanted (any more)" in output.messages[-1]
+    assert "not needed (anymore)" in output.messages[-1]
 
 
 def test_no_message_overrides_the_kill_switch_the_policy_or_a_cap(functions, lab):
@@ -91,7 +91,7 @@ def test_a_busy_volume_on_its_target_is_not_flipped_back(functions, lab):
     functions.tick(1)
     output = functions.flip([a_forged_request(functions, volume_id, direction="back")])
     assert (modification_targets(lab, volume_id), failed_message_ids(output)) == (["io1"], set())
-    assert "not wanted (any more)" in output.messages[-1]
+    assert "not needed (anymore)" in output.messages[-1]
 
 
 @pytest.mark.parametrize("time", ["2036-11-20T18:00:00Z", "2026-11-20T18:01:01Z"])

@@ -250,7 +250,7 @@ def test_a_passive_reading_reports_no_write_time(functions, lab):
     deliver_report(functions, volume_id, detail={"total_s": None})
     [alert] = functions.alerts()
     assert alert["evidence"]["host"]["total_s"] is None
-    assert alert["evidence"]["summary"] == "stood still, says its host"
+    assert alert["evidence"]["summary"] == "stalled, according to its host"
 
 
 def test_a_doubled_event_adds_nothing(functions, lab):
@@ -295,7 +295,7 @@ def test_a_report_hours_late_alerts_no_one(functions, lab):
     text = deliver_report(functions, volume_id, ago_s=2 * 3600)
     assert functions.alert_kinds() == []
     assert text.metrics["ProbeEventsDropped"] == 1
-    assert "stood still 119 min ago" in text.warnings[0]
+    assert "stalled 119 min ago" in text.warnings[0]
 
 
 def test_a_stall_lasting_hours_is_still_current(functions, lab):
@@ -303,7 +303,7 @@ def test_a_stall_lasting_hours_is_still_current(functions, lab):
     text = deliver_report(functions, volume_id, ago_s=2 * 3600, detail={"total_s": 7190})
     assert text.metrics["ProbeEventsDropped"] == 0
     [alert] = functions.alerts()
-    assert alert["evidence"]["summary"] == "stood still for 7,190.0 s, says its host"
+    assert alert["evidence"]["summary"] == "stalled for 7,190.0 s, according to its host"
     assert alert["evidence"]["host"]["total_s"] == 7190
 
 
@@ -416,7 +416,7 @@ def test_the_history_shows_it(functions, lab, tmp_path, monkeypatch, capsys):
     cli.set(**lab.environment)
     result = cli.run("history", volume_id)
     assert result.code == 0
-    assert "stood still for 8.2 s, says its host" in " ".join(result.out.split())
+    assert "stalled for 8.2 s, according to its host" in " ".join(result.out.split())
     document = json.loads(cli.run("history", volume_id, "--json").out)
     assert "systemd-udevd" in json.dumps(document)
 

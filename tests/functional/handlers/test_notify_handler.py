@@ -235,7 +235,7 @@ def test_a_poison_record_is_one_line_and_hides_no_other(function, slack, poison)
     assert "1 not delivered" in error_text
     assert len(slack.posts) == 1
     (line,) = function.errors
-    assert line["message"] == "poison record"
+    assert line["message"] == "malformed record"
     assert function.not_delivered == 1
 
 

@@ -72,7 +72,7 @@ def test_a_modification_that_completes_is_settled_at_once(functions, lab, modify
     assert functions.history(modifying_volume)[:3] == ["intent", "accepted", "reached"]
     assert not functions.ledger.states()[modifying_volume].flip.is_under_way
     assert evaluated_volumes(output) == 1
-    assert output.lines[0]["message"] == "EBS says modifyVolume; 1 of 1 volumes looked at"
+    assert output.lines[0]["message"] == "EBS says modifyVolume; 1 of 1 volumes evaluated"
     assert output.lines[0]["volume_id"] == modifying_volume
 
 
@@ -304,7 +304,7 @@ def test_an_internal_error_fails_the_invocation(functions, lab, monkeypatch):
         raise ZeroDivisionError
 
     monkeypatch.setattr(decide, "evaluate_flip", consider)
-    with pytest.raises(PassError, match=f"{volume_id} was not judged.*ZeroDivisionError"):
+    with pytest.raises(PassError, match=f"{volume_id} was not evaluated.*ZeroDivisionError"):
         functions.settle(an_event(volume_id))
 
 

@@ -114,7 +114,7 @@ def test_a_doubled_event_adds_nothing(functions, lab, mode):
     output = functions.watch(mode, time=time)
     assert output.result == {"looked_at": 0}
     [message] = output.messages
-    assert message.endswith("has this tick")
+    assert message.endswith("already claimed")
     assert (functions.ledger.states(), functions.requested_flips(), functions.alerts()) == (states, [], [])
 
 
@@ -240,7 +240,7 @@ def test_a_time_to_come_cannot_hold_up_the_ticks_before_it(functions, lab):
     add_calm(lab)
     functions.watch("focus", time="2036-01-01T00:00:00Z")
     assert functions.watch("sweep").result["looked_at"] == 1
-    assert functions.tick(1)[0].messages[-1].startswith("looked at")
+    assert functions.tick(1)[0].messages[-1].endswith("volumes evaluated")
 
 
 # ---- asking for flips
@@ -558,7 +558,7 @@ def test_an_internal_error_about_one_volume_hides_no_other_and_fails_the_invocat
         return real(assessment, *args, **kwargs)
 
     monkeypatch.setattr(decide, "evaluate_flip", consider)
-    with pytest.raises(PassError, match=f"{broken} was not judged.*ZeroDivisionError"):
+    with pytest.raises(PassError, match=f"{broken} was not evaluated.*ZeroDivisionError"):
         functions.watch("sweep")
     output = functions.last
     assert output.lines_about(fine)

@@ -45,7 +45,7 @@ POLICY = Policy.from_mapping(
     {"version": "1", "alerts": {"runbooks_url": "https://wiki.example.com/runbooks"}}
 )
 NOON_S = int(at("12:00"))
-REASON = "critical: at this pace it is dry within 15 min"
+REASON = "critical: at this pace it is empty within 15 min"
 REVERTED = a_modification(IO1, GP2, started="11:40")
 DENIED = (
     "ec2:ModifyVolume failed (UnauthorizedOperation): arn:aws:sts::123456789012:assumed-role/burstwatch/flip"

@@ -70,7 +70,7 @@ def a_round_trip() -> list[LedgerEntry]:
         a_flip_entry(EntryKind.ACCEPTED, "10:00", "is on its way to gp3"),
         a_flip_entry(EntryKind.REACHED, "10:30", "is gp3 now"),
         a_flip_entry(EntryKind.ACCEPTED, "14:00", "is on its way to gp2", **back),
-        a_flip_entry(EntryKind.RESTORED, "14:30", "is gp2 again, as it was before", **back),
+        a_flip_entry(EntryKind.RESTORED, "14:30", "is gp2 again, as before", **back),
     ]
 
 

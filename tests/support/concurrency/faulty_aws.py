@@ -23,7 +23,7 @@ FAULTS: Mapping[str, tuple[Callable[[str], Exception], bool]] = {
     "throttled": (lambda op: client_error("RequestLimitExceeded", "slow down", 503, op), False),
     "forbidden": (lambda op: client_error("UnauthorizedOperation", "You are not authorized", 403, op), False),
 }
-"""What may become of a ModifyVolume, and whether AWS has done by then what was asked."""
+"""What may become of a ModifyVolume, and whether AWS has done by then what was requested."""
 
 
 class FaultyEc2(InProcessEc2):

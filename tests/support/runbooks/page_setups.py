@@ -607,7 +607,7 @@ def alert_not_delivered(stage: PageEnvironment) -> None:
     error = "1 not delivered: the secret burstwatch/slack does not exist: put the address of a webhook there"
     parts.send(
         "UndeliveredQueue",
-        dead_letter({"Records": [{"Sns": {"Subject": "critical: ci-7, dry in about 12 min"}}]}, error),
+        dead_letter({"Records": [{"Sns": {"Subject": "critical: ci-7, empty in about 12 min"}}]}, error),
     )
     parts.log(
         "NotifyLogs",

@@ -24,7 +24,7 @@ def use_fast_timestamps(session: "Session") -> None:
     """Make the clients of this session parse instants quickly, as aware UTC datetimes.
 
     botocore's own parser takes 20 microseconds for each instant, which is most of the time that it spends on
-    a response: a page of 500 volumes takes 120 ms with it and 35 ms without.
+    a response. A page of 500 volumes takes 120 ms with it and 35 ms without.
     """
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_parse_timestamp)
 
@@ -55,7 +55,7 @@ def _parse_or_raise(parse: Callable[..., Any], response: Any, shape: Any) -> dic
         raise
     except Exception as error:  # noqa: BLE001 - which one depends on the bytes and on botocore's version
         reason = f"{type(error).__name__}: {error}"
-    raise ResponseParserError(f"what came is no answer of AWS's ({reason})")
+    raise ResponseParserError(f"this is not a response from AWS ({reason})")
 
 
 def _parse_timestamp(value: Any) -> datetime:

@@ -348,7 +348,7 @@ def _minute_start_s(timestamp: Any) -> int:
     """
     at_s = timestamp.timestamp() if isinstance(timestamp, datetime) else timestamp
     if not 0 <= at_s < _MAX_TIMESTAMP_S:
-        raise ValueError(f"{at_s} is no instant of this age")
+        raise ValueError(f"{at_s} is not a plausible time")
     return int(at_s) // PERIOD_S * PERIOD_S
 
 
@@ -359,7 +359,7 @@ def _unusable(
         kind=kind,
         code=code,
         message=f"{query.metric} of {query.resource_id} cannot be used: {reason}",
-        next_step="it is read again at the next look; if it lasts, compare with the CloudWatch console",
+        next_step="it is read again at the next poll; if it lasts, compare with the CloudWatch console",
         action=_ACTION,
         resource=query.resource_id,
     )

@@ -65,13 +65,13 @@ class DrainMetricsReader:
         }
         unread: dict[str, AwsFailure] = {}
 
-        def ask(reader: HistoryReader, span_s: int, period_s: int, merge: _MergeFunction) -> None:
+        def read_into(reader: HistoryReader, span_s: int, period_s: int, merge: _MergeFunction) -> None:
             start_s = (end_s - span_s) // period_s * period_s
             unread.update(_merge_results(drain_metrics, reader.read(queried_ids, start_s, end_s), merge))
 
-        ask(self._operation_reader, OPERATIONS_HISTORY_S, PERIOD_S, _with_operations)
+        read_into(self._operation_reader, OPERATIONS_HISTORY_S, PERIOD_S, _with_operations)
         if not any(failure.kind in _NO_RESPONSE_KINDS for failure in unread.values()):
-            ask(self._balance_reader, BALANCE_HISTORY_S, BALANCE_HISTORY_PERIOD_S, _with_balance)
+            read_into(self._balance_reader, BALANCE_HISTORY_S, BALANCE_HISTORY_PERIOD_S, _with_balance)
         return DrainMetricsResult(drain_metrics=drain_metrics, unread=unread)
 
 

@@ -48,8 +48,8 @@ _MODIFICATIONS_KEY: Final = "VolumesModifications"
 _MAX_NUMBER: Final = 2**31 - 1
 """The largest number that an EC2 integer holds."""
 
-_MAX_ID_CHARS: Final = 64  # an ID of AWS has 21 characters, and the ledger uses it as a key
-_MAX_SHOWN_CHARS: Final = 80  # keeps the quoted value from hiding the rest of the message
+_MAX_ID_CHARS: Final = 64  # an ID of AWS has 21 characters, and the ledger uses it as a key.
+_MAX_SHOWN_CHARS: Final = 80  # Keeps the quoted value from hiding the rest of the message.
 _MIB_PER_MB: Final = 1e6 / 2**20  # EbsOptimizedInfo is in MB/s, EBS volumes are in MiB/s
 _IN_PROGRESS_STATES: Final = ("modifying", "optimizing")
 """The states in which EC2 refuses another modification (``IncorrectModificationState``)."""
@@ -387,7 +387,7 @@ def _parse_each(
                 kind=FailureKind.BROKEN,
                 code="UnreadableVolume",
                 message=reason,
-                next_step="it is not watched until this is mended, see `aws ec2 describe-volumes`",
+                next_step="it is not watched until this is fixed, see `aws ec2 describe-volumes`",
                 action=action,
             )
             raw_id = description.get("VolumeId") if isinstance(description, Mapping) else None

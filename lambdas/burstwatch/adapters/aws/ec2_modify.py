@@ -92,7 +92,8 @@ class Ec2Modifier:
         """Request a type and all numbers that the type takes, in one call; never a size.
 
         Both numbers are always sent. If they are left out, the user guide and the API reference disagree
-        about what AWS chooses: the performance of the source volume, or 125 MiB/s for gp3 and 3,000 IOPS.
+        about what AWS chooses. It is the performance of the source volume, or 125 MiB/s for gp3 and
+        3,000 IOPS.
         """
         request: dict[str, Any] = {"VolumeId": volume_id, "VolumeType": configuration.volume_type.value}
         if configuration.iops is not None:
@@ -176,7 +177,7 @@ def _unreadable_response(error: Exception, volume_id: str) -> AwsFailure:
         kind=FailureKind.BROKEN,
         code="UnreadableAnswer",
         message=message,
-        next_step="what became of it is asked of AWS, see `aws ec2 describe-volumes-modifications`",
+        next_step="the outcome is read from AWS, see `aws ec2 describe-volumes-modifications`",
         action=_ACTION,
         resource=volume_id,
     )

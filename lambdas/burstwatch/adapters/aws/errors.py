@@ -284,7 +284,7 @@ def _explain_error_response(error: botocore.ClientError, action: str) -> AwsFail
     )
 
 
-_RAISE_QUOTA_STEP: Final = "ask for a higher quota (Service Quotas, Amazon EBS), or free some of it"
+_RAISE_QUOTA_STEP: Final = "request a higher quota (Service Quotas, Amazon EBS), or free some of it"
 _REFUSAL_NEXT_STEPS: Final = {
     "IncorrectModificationState": "wait until its modification is completed",
     "VolumeModificationRateExceeded": "wait, AWS allows four modifications of a volume in 24 hours",
@@ -310,7 +310,7 @@ def _explain_other(code: str, message: str, metadata: Mapping[str, Any]) -> _Exp
         )
     if code in _TRANSIENT_CODES or metadata.get("HTTPStatusCode", 0) >= _FIRST_SERVER_ERROR_STATUS:
         step = "try again; if it lasts, look at the AWS Health Dashboard"
-        return _Explanation(FailureKind.RETRYABLE, f"AWS had a fault of its own ({message})", step)
+        return _Explanation(FailureKind.RETRYABLE, f"AWS had an internal error ({message})", step)
     if code in _REFUSAL_NEXT_STEPS:
         return _Explanation(FailureKind.REFUSED, message, _REFUSAL_NEXT_STEPS[code])
     if "NotFound" in code:
@@ -352,7 +352,7 @@ def _explain_credentials(code: str, text: str, metadata: Mapping[str, Any]) -> _
     if is_about_time if skew_s is None else abs(skew_s) >= _MIN_SUSPECT_SKEW_S:
         step = "set this machine's clock (such as `chronyc makestep`)"
         if code == "RequestExpired" and skew_s is None:
-            step += ", or where it is right, log in again: EC2 says the same of expired credentials"
+            step += ", or if it is right, log in again: EC2 says the same of expired credentials"
         return _Explanation(FailureKind.CLOCK_SKEW, _skew_message(skew_s, server_at), step)
     if is_about_time or "Expired" in code:
         return _Explanation(FailureKind.NO_CREDENTIALS, "the AWS credentials have expired", _LOG_IN_STEP)
@@ -366,7 +366,7 @@ def _explain_credentials(code: str, text: str, metadata: Mapping[str, Any]) -> _
 def _skew_message(skew_s: float | None, server_at: datetime | None) -> str:
     aws_time = f" (AWS has {server_at:%Y-%m-%d %H:%M:%S} UTC)" if server_at else ""
     if skew_s is None:
-        return f"AWS finds the time of the request wrong{aws_time}"
+        return f"AWS rejects the time of the request{aws_time}"
     side = "ahead of" if skew_s > 0 else "behind"
     return f"this machine's clock is {abs(skew_s) / 60:.0f} min {side} AWS's{aws_time}"
 

@@ -121,12 +121,14 @@ def _oversize_failure(body: str) -> _SendFailure:
 def _to_failure(entry: Mapping[str, Any] | None) -> _SendFailure:
     """Why one entry of a batch was not taken; one that the response does not name may have been."""
     if entry is None:
-        message = "sqs:SendMessage failed: AWS did not say what became of it; a later tick asks again."
+        message = "sqs:SendMessage failed: AWS did not report the outcome; a later tick sends it again."
         return _SendFailure(message, is_transient=True)
     aws_message = sanitise(str(entry.get("Message") or "AWS gave no reason"), _MAX_MESSAGE_CHARS)
     is_transient = not entry.get("SenderFault", False)
     next_step = (
-        "a later tick asks again" if is_transient else "this is not expected, please report it with this line"
+        "a later tick sends it again"
+        if is_transient
+        else "this is not expected, please report it with this line"
     )
     return _SendFailure(
         f"sqs:SendMessage failed ({sanitise(str(entry.get('Code')), _MAX_CODE_CHARS)}): {aws_message};"

@@ -77,24 +77,26 @@ class FlipRequest:
         """
         if len(body) > MAX_BODY_BYTES:
             raise MalformedRequestError(
-                f"the message is no flip request: it is longer than {MAX_BODY_BYTES:,} characters"
+                f"the message is not a flip request: it is longer than {MAX_BODY_BYTES:,} characters"
             )
         try:
             document = json.loads(body, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
-            raise MalformedRequestError(f"the message is no flip request: it is no JSON ({error})") from error
+            raise MalformedRequestError(
+                f"the message is not a flip request: it is not JSON ({error})"
+            ) from error
         try:
             values = _parse_fields(document)
             _check_cause(values["direction"], values["cause"])
         except ValueError as error:
             raise MalformedRequestError(
-                sanitise(f"the message is no flip request: {error}", _MAX_ERROR_CHARS)
+                sanitise(f"the message is not a flip request: {error}", _MAX_ERROR_CHARS)
             ) from error
         return cls(requested_at_s=values["time"], **{name: values[name] for name in _COPIED_FIELDS})
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _parse_fields(document: Any) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def _parse_fields(document: Any) -> dict[str, Any]:
         ValueError: the text names every fault.
     """
     if not isinstance(document, dict):
-        raise ValueError(f"{_quote(document)} is no object")  # noqa: TRY004 - all that is wrong with a message is one kind
+        raise ValueError(f"{_quote(document)} is not an object")  # noqa: TRY004 - all that is wrong with a message is one kind
     reader = DocumentReader(document)
     parsers = {**_REQUEST_PARSERS, **_LEGACY_PARSERS}
     values = {key: reader.parse(key, parse) for key, parse in parsers.items() if key in document}
@@ -127,12 +129,12 @@ def _require(value: Any, *, is_valid: bool, fault: str) -> Any:
 
 
 def _check_text(value: Any) -> Any:
-    return _require(value, is_valid=isinstance(value, str), fault="no text")
+    return _require(value, is_valid=isinstance(value, str), fault="not a text")
 
 
 def _check_volume_id(value: Any) -> Any:
     is_valid = isinstance(value, str) and _VOLUME_ID_PATTERN.fullmatch(value) is not None
-    return _require(value, is_valid=is_valid, fault="no volume id")
+    return _require(value, is_valid=is_valid, fault="not a valid volume ID")
 
 
 def _parse_instant(value: Any) -> Any:
@@ -141,13 +143,13 @@ def _parse_instant(value: Any) -> Any:
         instant = datetime.fromisoformat(value if isinstance(value, str) else "")
         at_s = int(instant.timestamp()) if instant.tzinfo else None
     is_valid = at_s is not None and 0 <= at_s < _MAX_TIMESTAMP_S
-    _require(value, is_valid=is_valid, fault="no instant such as 2026-11-20T18:00:00Z")
+    _require(value, is_valid=is_valid, fault="not a valid time such as 2026-11-20T18:00:00Z")
     return at_s
 
 
 def _enum_parser(enum_type: type[StrEnum]) -> Callable[[Any], StrEnum]:
     def read(value: Any) -> StrEnum:
-        _require(value, is_valid=value in list(enum_type), fault=f"none of {', '.join(enum_type)}")
+        _require(value, is_valid=value in list(enum_type), fault=f"not one of {', '.join(enum_type)}")
         return enum_type(value)
 
     return read
@@ -155,11 +157,11 @@ def _enum_parser(enum_type: type[StrEnum]) -> Callable[[Any], StrEnum]:
 
 def _check_cause(direction: Direction, cause: FlipCause) -> None:
     if direction is Direction.FLIP and cause is FlipCause.MANUAL:
-        raise ValueError("'cause': by_hand is never asked of the queue: people flip with burstctl")
+        raise ValueError("'cause': by_hand is never requested through the queue: manual flips use burstctl")
 
 
-def _exact_value(expected: Any, shown: str) -> Callable[[Any], Any]:
-    return lambda value: _require(value, is_valid=value == expected, fault=f"not {shown}")
+def _exact_value(expected: Any, expected_text: str) -> Callable[[Any], Any]:
+    return lambda value: _require(value, is_valid=value == expected, fault=f"not {expected_text}")
 
 
 def _accept_any(value: Any) -> Any:

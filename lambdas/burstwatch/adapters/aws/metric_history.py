@@ -43,7 +43,7 @@ class HistoryReader:
     """Reads long spans of one region by periods of a minute (kept for 15 days) or five minutes (63 days).
 
     CloudWatch bills each requested metric, however many datapoints it has, so the queries are few and the
-    spans long: five metrics of a volume cost $0.00005, for a day or for nine weeks. ``metrics`` are the
+    spans long. Five metrics of a volume cost $0.00005, for a day or for nine weeks. ``metrics`` are the
     wanted fields of ``MetricHistory``; the others stay empty.
     """
 

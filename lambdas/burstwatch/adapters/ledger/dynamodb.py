@@ -82,22 +82,21 @@ _MAX_FAILURES: Final = 3
 class DynamoLedger:
     """The ``Ledger`` of ``core.ledger`` in a table with the keys ``pk`` and ``sk``, both text.
 
-    Every read is strongly consistent, every write is conditional, and nothing is ever scanned. The cost in
-    read (r) and write (w) units of 4 KB and 1 KB, rounded up:
+    Every read is strongly consistent, every write is conditional, and nothing is ever scanned.
 
-    ===========================================  ==========================================================
-    a quiet focus tick, however large the fleet  13 r, 2 r for each channel, 4 w
-    a quiet sweep tick                           2 r and 4 w more
-    ``states``                                   8 r when there are none; 1 r for each 16 volumes or so
-    a look that changes a state alone            1 w
-    with history, alerts or a flip               2 w for each item: state, entry, delivery, totals
-    ``record_intent``                                    4 r, 10 w: state, totals, two holds, entry
-    a fleet that is not what it was              2 w for each 128 volumes: the new roster and the old
-    a process that starts                        1 r for each 512 volumes: it reads the roster once
-    ===========================================  ==========================================================
+    Costs in read units of 4 KB (r) and write units of 1 KB (w)::
 
-    The item ``away`` holds the sum of what the states count against the caps. It changes in the same
-    transaction as they do. A claim belongs to the object that took it, as in the SQLite ledger.
+        a quiet focus tick, however large the fleet  13 r, 2 r for each channel, 4 w
+        a quiet sweep tick                           2 r and 4 w more
+        states                                       8 r without states; 1 r for each 16 volumes or so
+        a poll that changes a state alone            1 w
+        with history, alerts or a flip               2 w for each item: state, entry, delivery, totals
+        record_intent                                4 r, 10 w: state, totals, two holds, entry
+        a fleet that is not what it was              2 w for each 128 volumes: the new roster and the old
+        a process that starts                        1 r for each 512 volumes: it reads the roster once
+
+    The item ``away`` holds the total that counts against the caps. It changes with the states.
+    A claim belongs to the object that took it, as in the SQLite ledger.
     """
 
     def __init__(
@@ -398,7 +397,7 @@ class DynamoLedger:
     def _repair_totals(self, totals: Item | None) -> bool:
         """Sum up damaged totals again from the states; whether that was necessary and done.
 
-        If a state that counts changes meanwhile, the condition of the write fails and nothing is written.
+        If a state that counts changes in between, the condition of the write fails and nothing is written.
 
         Raises:
             LedgerError: what a state reserves cannot be read either.
@@ -414,7 +413,7 @@ class DynamoLedger:
         if not all(type(amount) is int and amount >= 0 for amount in reservations):
             raise LedgerError(
                 f"ledger {self.location}: what counts against the caps cannot be read, neither its total nor"
-                " that of some state, so nothing is flipped: run burstctl doctor, and burstctl release with"
+                " that of some state, so nothing is flipped. Run burstctl doctor, and burstctl release with"
                 " each volume that it names as unreadable"
             )
         values = {":volumes": len(reservations), ":micro_usd": sum(reservations)}

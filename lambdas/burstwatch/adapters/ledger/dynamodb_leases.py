@@ -116,7 +116,7 @@ class TickLeases:
         """Read the roster that a tick refers to.
 
         Raises:
-            one of ``DECODE_ERRORS``: it cannot be read, or was replaced meanwhile.
+            one of ``DECODE_ERRORS``: it cannot be read, or was replaced since.
         """
         name, size_bytes = (
             stored_values.read_text(tick["roster"]),

@@ -27,7 +27,7 @@ class DynamoKeyValueStore:
         self._table = Table(client, table_name, workers=1, sleep=sleep)
 
     def read(self, name: str) -> str | None:
-        """The text that was written last; None if there is none.
+        """The text that was written last; None if nothing was written.
 
         Raises:
             LedgerError: the table cannot be read.

@@ -192,7 +192,7 @@ class Outbox:
             self._remove_draft(digest)
 
     def _remove_draft(self, draft: Item) -> None:
-        """Remove a draft, unless it was published or replaced meanwhile."""
+        """Remove a draft, unless it has been published or replaced."""
         if_same = if_unchanged(draft, "bundle", "draft_until_s")
         self._table.write([delete((draft["pk"], draft["sk"]), if_same)])
 

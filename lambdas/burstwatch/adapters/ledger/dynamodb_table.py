@@ -291,7 +291,7 @@ class Table:
         except DECODE_ERRORS as error:
             message = sanitise(str(error), _MAX_MESSAGE_CHARS)
             raise LedgerError(
-                f"ledger {self.location} holds an item that this burstwatch cannot read ({message}): use the"
+                f"ledger {self.location} holds an item that this burstwatch cannot read ({message}). Use the"
                 " newest burstwatch that ever wrote to it; if that fails too, restore the table to an earlier"
                 " point in time; nothing was deleted"
             ) from error

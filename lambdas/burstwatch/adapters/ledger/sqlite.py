@@ -471,7 +471,7 @@ class SqliteLedger:
             if self._is_file and file_identity(self._path) != self._file_identity:
                 raise LedgerError(
                     f"ledger {self._path} was moved, deleted or replaced while in use, so nothing more is"
-                    " written to the file that was opened: put it back, or start again with what is there now"
+                    " written to the file that was opened. Put it back, or start again with what is there now"
                 )
             try:
                 yield self._connection
@@ -661,5 +661,5 @@ def _pack(fingerprints: frozenset[int]) -> bytes:
 
 def _unpack(packed: bytes) -> frozenset[int]:
     if len(packed) % 8:
-        raise ValueError(f"a roster of {len(packed)} bytes, which is no multiple of 8")
+        raise ValueError(f"a roster of {len(packed)} bytes, which is not a multiple of 8")
     return frozenset(struct.unpack(f"<{len(packed) // 8}Q", packed))

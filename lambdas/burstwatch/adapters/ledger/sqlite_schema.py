@@ -143,7 +143,7 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """The identity of the file that is there now; None if there is none."""
+    """The identity of the file that is there now; None without a file."""
     try:
         status = path.stat()
     except OSError:

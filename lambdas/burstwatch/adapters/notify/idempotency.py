@@ -43,7 +43,7 @@ _MAX_PAUSE_S: Final = 3600.0
 
 
 class SendStatus(StrEnum):
-    """What became of a message; one that is being sent ``elsewhere`` is retried there if it fails."""
+    """The outcome of a message; one that is being sent ``elsewhere`` is retried there if it fails."""
 
     SENT = "sent"
     SENT_BEFORE = "sent before"
@@ -52,7 +52,7 @@ class SendStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendResult:
-    """What became of a message, and the problem of the table that should remember it, if any."""
+    """The outcome of a message, and the problem of the table that should remember it, if any."""
 
     status: SendStatus
     problem: str | None = None
@@ -130,7 +130,7 @@ class SentLog:
 
 
 class _Attempt:
-    """One attempt to send, and what became of it."""
+    """One attempt to send, and its outcome."""
 
     def __init__(self, send: Callable[[], None]) -> None:
         self._send = send
@@ -196,7 +196,7 @@ class SharedRateLimiter:
                 "free_at_s": slot_s + MIN_INTERVAL_S,
                 EXPIRY_ATTRIBUTE: int(slot_s) + _RETENTION_S,
             }
-            # Optimistic locking: if another process reserved this turn meanwhile, try the next one.
+            # Optimistic locking: if another process has reserved this turn, try the next one.
             if self._table.put(reservation, if_unchanged(item, "free_at_s") if item else IF_ABSENT):
                 return slot_s - now_s
             self._table.pause(next(tries), "other functions took their turns")

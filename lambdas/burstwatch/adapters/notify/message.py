@@ -106,7 +106,7 @@ class ChatMessage:
             *pair_parts,
         )
         if not all(isinstance(text, str) for text in texts):
-            raise TypeError("what is no text cannot be told")
+            raise TypeError("only text can be shown")
         if self.balance_pct is not None and not isfinite(self.balance_pct):
             raise ValueError(f"a balance of {self.balance_pct} cannot be")
 
@@ -138,7 +138,7 @@ def parse_message(message: str) -> ChatMessage:
         document = json.loads(message)
     except (ValueError, RecursionError) as error:
         raise ChatMessageError(
-            f"the message is no JSON ({error}): {sanitise(message, _MAX_NAME_CHARS)!r}"
+            f"the message is not JSON ({error}): {sanitise(message, _MAX_NAME_CHARS)!r}"
         ) from None
     match document:
         case {"schema": str() as schema} if schema == SCHEMA:
@@ -281,7 +281,7 @@ def _format_timestamp(text: str) -> str:
     try:
         return format_instant(datetime.fromisoformat(text).timestamp())
     except (ValueError, OverflowError):
-        return sanitise(text, 40) or "at a time not told"
+        return sanitise(text, 40) or "at an unknown time"
 
 
 def describe_delay(delay_s: float) -> str | None:

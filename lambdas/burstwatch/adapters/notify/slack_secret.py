@@ -61,7 +61,7 @@ class WebhookSecret:
         try:
             document = json.loads(text)
         except (ValueError, RecursionError):
-            raise self._invalid_content("text that begins like JSON and is none") from None
+            raise self._invalid_content("text that begins like JSON but is not JSON") from None
         address = document.get("url")
         if not isinstance(address, str):
             raise self._invalid_content("JSON without a text under url")

@@ -39,11 +39,11 @@ _NEW_WEBHOOK_STEP: Final = (
     "make a new incoming webhook in Slack and store its address in place of the old one"
 )
 _REPORT_STEP: Final = "this is a fault in burstwatch: report it with the alert's id"
-_ASK_ADMIN_STEP: Final = (
+_CONTACT_ADMIN_STEP: Final = (
     "ask an administrator of the workspace to let this webhook post there, or choose another channel"
 )
 _NEXT_STEPS: Final = {
-    "action_prohibited": _ASK_ADMIN_STEP,
+    "action_prohibited": _CONTACT_ADMIN_STEP,
     "channel_is_archived": "unarchive the channel, or make a webhook for another one",
     "channel_not_found": "the channel is gone: make a webhook for another one and store its address",
     "invalid_blocks": _REPORT_STEP,
@@ -57,7 +57,7 @@ _NEXT_STEPS: Final = {
     "no_service_id": _NEW_WEBHOOK_STEP,
     "no_team": _NEW_WEBHOOK_STEP,
     "no_text": _REPORT_STEP,
-    "posting_to_general_channel_denied": _ASK_ADMIN_STEP,
+    "posting_to_general_channel_denied": _CONTACT_ADMIN_STEP,
     "team_disabled": "the workspace is disabled: make a webhook in another one and store its address",
     "user_not_found": _NEW_WEBHOOK_STEP,
 }
@@ -187,7 +187,7 @@ class SlackWebhook:
             with self._open_url(request, timeout=_TIMEOUT_S) as response:
                 return _parse_response(response)
         except (OSError, HTTPException) as error:
-            message = f"Slack was not reached ({_reason(error)}); it is tried again"
+            message = f"Slack could not be reached ({_reason(error)}); it is tried again"
             raise ChannelError(message, is_permanent=False) from None
 
 

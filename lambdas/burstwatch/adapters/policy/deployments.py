@@ -69,7 +69,7 @@ class Deployment:
                 raise DeploymentError("a value in it is of the wrong kind")
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             reason = f"{type(error).__name__}: {sanitise(str(error), _MAX_SHOWN_CHARS)}"
-            raise DeploymentError(f"it is no {SCHEMA} document ({reason})") from error
+            raise DeploymentError(f"it is not a {SCHEMA} document ({reason})") from error
         *plain_strings, key, value = strings
         return cls(
             **dict(zip(_STRING_KEYS, plain_strings, strict=True)), flips=flips, opt_in_tag=(key, value)
@@ -140,7 +140,7 @@ def find_deployments(client: "SSMClient") -> list[DeploymentRecord]:
     """Every deployment of this account and region; the first is the one that may flip.
 
     They are ordered by the date that each of them wrote once. If one of those that can flip has a version
-    that writes no date, all are ordered by the dates of their parameters, as in that version: with two
+    that writes no date, all are ordered by the dates of their parameters, as in that version. With two
     different orders, two deployments would flip.
 
     Raises:
@@ -204,7 +204,7 @@ def _require_complete(parameter: Any) -> dict[str, Any]:
     match parameter:
         case {"Name": str(), "Value": str(), "LastModifiedDate": datetime()}:
             return dict(parameter)
-    raise ResponseParserError(f"a parameter below {DEPLOYMENTS_PATH} is told as {_quote(parameter)}")
+    raise ResponseParserError(f"a parameter below {DEPLOYMENTS_PATH} is given as {_quote(parameter)}")
 
 
 def _to_record(

@@ -239,9 +239,9 @@ class PolicyParameter:
     ) -> ActivePolicy:
         """Reject an invalid text; another policy stays in force."""
         policy, source = self._last_good(deployed if rejected is not deployed else None)
-        step = "mend it and push it again"
+        step = "fix it and push it again"
         if rejected is deployed:
-            step = "mend the policy file and deploy again, or push a good one"
+            step = "fix the policy file and deploy again, or push a good one"
         problem = PolicyProblem(
             kind=PolicyProblemKind.REJECTED,
             faults=tuple(faults),
@@ -268,7 +268,7 @@ class PolicyParameter:
             kind=PolicyProblemKind.REJECTED,
             faults=(fault,),
             active_source=deployed_policy.document.source,
-            action=f"push one with that tag, or let the deployed policy hold: {withdraw}",
+            action=f"push one with that tag, or let the deployed policy apply: {withdraw}",
             fingerprint=f"{pushed_document.source} {deployed_policy.document.digest}",
         )
         return ActivePolicy(
@@ -350,7 +350,7 @@ def _outdated_problem(
         ),
         active_source=pushed_document.source,
         action=(
-            "push again what shall hold, or let the deployed policy hold:"
+            "push again what should apply, or let the deployed policy apply:"
             f" burstctl policy push --withdraw --stack {deployment}"
         ),
         fingerprint=f"{pushed_document.source} {deployed.digest}",

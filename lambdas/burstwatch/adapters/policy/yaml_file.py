@@ -22,7 +22,7 @@ _MAX_SETTINGS: Final = 1_000
 """A limit for YAML aliases, with which a short document can expand to an enormous one."""
 
 _MAX_FAULTS: Final = 50
-"""More faults than this are usually one mistake, and nobody reads them all."""
+"""More faults than this are usually one mistake, and no one reads them all."""
 _MAX_PATH_CHARS: Final = 120  # a key of the file is text from outside
 _MAX_MESSAGE_CHARS: Final = 600  # a fault may quote a long value: its beginning and its end are kept
 
@@ -55,7 +55,7 @@ def parse_policy(document: bytes, *, source: str) -> Policy:
     except UnicodeDecodeError as error:
         raise _single_fault_error(f"{source}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
     except yaml.YAMLError as error:
-        raise _single_fault_error(f"{source}: not YAML: {_shorten(str(error))}; mend the syntax") from error
+        raise _single_fault_error(f"{source}: not YAML: {_shorten(str(error))}; fix the syntax") from error
     except RecursionError:
         raise _single_fault_error(
             f"{source}: nested too deeply to be read; a policy has three levels"
@@ -134,7 +134,7 @@ def _locate_faults(faults: list[Fault], lines: dict[str, int], source: str) -> I
     for fault in faults[:_MAX_FAULTS]:
         yield _with_line(fault, lines, source)
     if (omitted_count := len(faults) - _MAX_FAULTS) > 0:
-        yield Fault(source, f"{omitted_count} more faults; mend these first")
+        yield Fault(source, f"{omitted_count} more faults; fix these first")
 
 
 def _with_line(fault: Fault, lines: dict[str, int], source: str) -> Fault:

@@ -435,25 +435,25 @@ def further_commands(alert: Alert) -> list[tuple[str, str]]:
 
 
 def format_forecast(forecast: Mapping[str, Any]) -> str | None:
-    """``dry in about 14 min (18:05), not before 17:58 UTC``; None if there is no forecast."""
+    """``empty in about 14 min (18:05), not before 17:58 UTC``; None if there is no forecast."""
     soonest, estimate = forecast.get("soonest_empty_at"), forecast.get("time_to_empty_at")
     if soonest is None:
         return None
     if forecast.get("soonest_empty_s") == 0 and forecast.get("time_to_empty_s") == 0:
-        return "dry now"
+        return "empty now"
     now_s = to_epoch_s(soonest) - forecast["soonest_empty_s"]
     bound = f"{format_time(to_epoch_s(soonest), now_s)} UTC"
     if estimate is None:
         trend = describe_trend(forecast.get("drain_per_s"))
         is_close = forecast["soonest_empty_s"] < _MINUTE_S
-        return trend if is_close else f"{trend}; not dry before {bound}"
+        return trend if is_close else f"{trend}; not empty before {bound}"
     time_to_empty_s = forecast["time_to_empty_s"]
     about = (
         f"in about {format_rounded_duration(time_to_empty_s)} ({format_time(to_epoch_s(estimate), now_s)})"
     )
     if time_to_empty_s > _FAR_ESTIMATE_S:
-        return f"not dry before {bound}, at this pace {about}"
-    return f"dry {about}, not before {bound}"
+        return f"not empty before {bound}, at this pace {about}"
+    return f"empty {about}, not before {bound}"
 
 
 def to_epoch_s(instant: str) -> float:
@@ -468,15 +468,15 @@ def format_title(alert: Alert) -> str:
     if alert.kind is AlertKind.POLICY_REJECTED:
         summary = alert.evidence.get("summary") or "policy rejected; the last good one stays in force"
         return f"{alert.level}: {summary}"
-    shown, ids = _name_and_ids(alert)
+    name, ids = _name_and_ids(alert)
     if alert.kind in _EVENT_TITLES:
-        subject_text = " ".join(filter(None, (shown, alert.evidence["summary"])))
+        subject_text = " ".join(filter(None, (name, alert.evidence["summary"])))
         return f"{_EVENT_TITLES[alert.kind]}: {subject_text}{ids}"
     lead = "recovered" if alert.kind is AlertKind.RECOVERED else str(alert.level)
     if alert.kind is not AlertKind.RECOVERED and alert.evidence.get("changing_to"):
         lead = "changing"
     again = "still " if alert.is_reminder else ""
-    return f"{again}{lead}: {shown}{_format_title_detail(alert)}{ids}"
+    return f"{again}{lead}: {name}{_format_title_detail(alert)}{ids}"
 
 
 def _name_and_ids(alert: Alert) -> tuple[str, str]:
@@ -512,7 +512,7 @@ def _format_exhausted(alert: Alert) -> str:
         return f" has no credits left while AWS makes it {target_text}"
     if _is_refilling(alert.forecast):
         return f" is refilling, {alert.reading['burst_balance_pct']:.1f} % so far"
-    return f" is out of credits, pinned to {alert.reading['baseline_iops']:,} IOPS"
+    return f" is out of credits, throttled to {alert.reading['baseline_iops']:,} IOPS"
 
 
 def _is_refilling(forecast: Mapping[str, Any]) -> bool:
@@ -520,15 +520,15 @@ def _is_refilling(forecast: Mapping[str, Any]) -> bool:
 
 
 def _format_time_left(forecast: Mapping[str, Any]) -> str:
-    """``dry in about 12 min``; the bound instead, if the estimate is far off or there is none."""
+    """``empty in about 12 min``; the bound instead, if the estimate is far off or missing."""
     soonest_s, time_to_empty_s = forecast["soonest_empty_s"], forecast["time_to_empty_s"]
     if soonest_s is None:
         return "is draining"
     if _is_refilling(forecast):
         return describe_trend(forecast["drain_per_s"])
     if time_to_empty_s is None or time_to_empty_s > _FAR_ESTIMATE_S:
-        return f"dry in {format_rounded_duration(soonest_s)} at the earliest"
-    return f"dry in about {format_rounded_duration(time_to_empty_s)}" if time_to_empty_s else "dry now"
+        return f"empty in {format_rounded_duration(soonest_s)} at the earliest"
+    return f"empty in about {format_rounded_duration(time_to_empty_s)}" if time_to_empty_s else "empty now"
 
 
 def format_sentences(alert: Alert) -> list[str]:
@@ -559,7 +559,7 @@ def _level_reason_sentence(alert: Alert) -> str | None:
         return None
     if alert.evidence.get("changing_to") and alert.level.is_alerting:
         since = format_time(to_epoch_s(alert.evidence["changing_since"]), alert.at_s)
-        return f"Asked of AWS at {since} UTC; by its balance it would be {alert.level}: {reason}."
+        return f"Requested from AWS at {since} UTC; by its balance it would be {alert.level}: {reason}."
     lead = f"{str(alert.level).capitalize()} because" if alert.level.is_alerting else "Now"
     return f"{lead} {reason}" + (
         f"; it was {alert.previous_level}." if alert.previous_level is not alert.level else "."
@@ -600,7 +600,7 @@ def _drain_sentence(alert: Alert) -> str | None:
         return None
     flow = f"It is {'draining' if rate > 0 else 'refilling'} at {_format_rate(abs(rate))} credits/s"
     size = f"baseline {baseline:,} IOPS ({alert.volume['size_gib']} GiB)"
-    return f"{flow if rate else 'Its balance stands still'}; {size}."
+    return f"{flow if rate else 'Its balance is stable'}; {size}."
 
 
 def _format_rate(per_s: float) -> str:
@@ -621,17 +621,17 @@ def _digest_sentences(alert: Alert) -> list[str]:
 
 def _digest_sentence(line: Mapping[str, Any], now_s: int) -> str:
     name = display_name_in(line)
-    shown, volume_id = name or line["volume_id"], f" ({line['volume_id']})" if name else ""
+    label, volume_id = name or line["volume_id"], f" ({line['volume_id']})" if name else ""
     if line.get("summary"):
-        subject_text = " ".join(filter(None, (shown, line["summary"])))
+        subject_text = " ".join(filter(None, (label, line["summary"])))
         return f"{_EVENT_TITLES[line['kind']]}: {subject_text}{volume_id}"
     balance = line["burst_balance_pct"]
     balance_text = "balance unknown" if balance is None else f"{balance:.1f} %"
-    runs_dry = line["time_to_empty_at"] and line["level"] != Level.EXHAUSTED
+    will_empty = line["time_to_empty_at"] and line["level"] != Level.EXHAUSTED
     empty_text = (
-        f", dry {format_relative_time(to_epoch_s(line['time_to_empty_at']), now_s, 'UTC')}"
-        if runs_dry
+        f", empty {format_relative_time(to_epoch_s(line['time_to_empty_at']), now_s, 'UTC')}"
+        if will_empty
         else ""
     )
     lead = "changing" if line.get("changing_to") else line["level"]
-    return f"{lead}: {shown}, {balance_text}{empty_text}{volume_id}"
+    return f"{lead}: {label}, {balance_text}{empty_text}{volume_id}"

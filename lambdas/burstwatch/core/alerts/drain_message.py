@@ -41,7 +41,7 @@ def describe_drain(episode: DrainEpisode | None) -> dict[str, Any] | None:
 
 
 def describe_drain_cause(episode: DrainEpisode, metrics: DrainMetrics, *, now_s: float) -> dict[str, Any]:
-    """The same with what was served meanwhile, and how the hour was on earlier days."""
+    """The same with what was served during the drain, and how the hour was on earlier days."""
     if episode.began_before_samples:
         episode = _extend_with_balance_history(episode, metrics)
     document = describe_drain(episode) or {}
@@ -76,13 +76,13 @@ def format_drain_cause(evidence: Mapping[str, Any], *, at_s: int) -> list[str]:
     drain = evidence.get("drain")
     served = _format_rates(evidence.get("consumed_read_iops"), evidence.get("consumed_write_iops"))
     if drain is None:
-        return [f"It serves {served}."] if served else []
+        return [f"Current load: {served}."] if served else []
     start = _start_sentence(drain, at_s)
     since = _format_rates(drain["read_iops"], drain["write_iops"], drain["read_kib"], drain["write_kib"])
     if since:
         parts = [f"{start}; {_format_known_period(drain)} it served {since}."]
     else:
-        parts = [f"{start}.", *([f"It serves {served}."] if served else [])]
+        parts = [f"{start}.", *([f"Current load: {served}."] if served else [])]
     if (days := _same_hour_sentence(drain)) is not None:
         parts.append(days)
     if drain["not_read"]:

@@ -20,7 +20,7 @@ class UnknownReason(StrEnum):
     DETACHED = "detached"
     INSTANCE_STOPPED = "instance_stopped"
     NOT_BURSTABLE_TYPE = "not_burstable_type"
-    CANNOT_RUN_DRY = "cannot_run_dry"
+    NEVER_EMPTY = "cannot_run_dry"
     TOO_NEW = "too_new"
     IDLE = "idle"
     TELEMETRY_GAP = "telemetry_gap"
@@ -28,23 +28,23 @@ class UnknownReason(StrEnum):
 
     @property
     def label(self) -> str:
-        return _WORDS[self][0]
+        return _DESCRIPTIONS[self][0]
 
     @property
     def description(self) -> str:
-        return _WORDS[self][1]
+        return _DESCRIPTIONS[self][1]
 
     @property
     def is_fault(self) -> bool:
         return self in _FAULTS
 
 
-_WORDS: Final = {
+_DESCRIPTIONS: Final = {
     UnknownReason.DETACHED: ("detached", "it is not attached"),
     UnknownReason.INSTANCE_STOPPED: ("instance is stopped", "its instance is stopped"),
-    UnknownReason.NOT_BURSTABLE_TYPE: ("no burst credits", "it is not a gp2 volume any more"),
-    UnknownReason.CANNOT_RUN_DRY: ("cannot run dry", "at its size it cannot run dry"),
-    UnknownReason.TOO_NEW: ("too new to tell", "it is too new to have one"),
+    UnknownReason.NOT_BURSTABLE_TYPE: ("no burst credits", "it is no longer a gp2 volume"),
+    UnknownReason.NEVER_EMPTY: ("cannot run empty", "at its size it cannot run empty"),
+    UnknownReason.TOO_NEW: ("too new", "it is too new to have one"),
     UnknownReason.IDLE: ("idle, no datapoint", "it is idle and publishes no datapoint"),
     UnknownReason.TELEMETRY_GAP: ("no datapoint", "CloudWatch has no datapoint"),
     UnknownReason.READ_FAILED: ("could not be read", "reading it failed"),
@@ -69,7 +69,7 @@ class VolumeReading:
         arrived_at_s: when the volume was found new or changed; None if that is long ago.
         modified_at_s: when it was last seen in modification; None if that is long ago.
         smaller_size_gib: the smaller size of a resize. AWS does not document which of the two sizes
-            determines the refill meanwhile, so the worse one counts.
+            determines the refill in between, so the worse one counts.
         changing_to: the configuration of a flip under way, in words. CloudWatch documents BurstBalance for
             gp2, st1 and sc1 only, so no datapoint is expected until the volume is gp2 again.
         known_at_s: the end of the newest datapoint that an earlier poll returned.
@@ -143,7 +143,7 @@ def not_polled_reason(volume: Volume, size_gib: int | None = None) -> UnknownRea
     if not volume.is_gp2:
         return UnknownReason.NOT_BURSTABLE_TYPE
     if baseline_iops(size_gib or volume.size_gib) >= BURST_IOPS:
-        return UnknownReason.CANNOT_RUN_DRY
+        return UnknownReason.NEVER_EMPTY
     return None if volume.attached else UnknownReason.DETACHED
 
 
@@ -229,7 +229,7 @@ def _missing_datapoint_reason(
     known_age_s = None if reading.known_at_s is None else now_s - reading.known_at_s
     if known_age_s is not None and known_age_s < telemetry.gap_after.total_seconds():
         detail = (
-            f"CloudWatch leaves out the datapoint of {known_age_s / 60:.0f} min ago, which it told before"
+            f"CloudWatch leaves out the datapoint of {known_age_s / 60:.0f} min ago, which it showed before"
         )
         return UnknownReason.READ_FAILED, detail
     start_times_s = [volume.created_at.timestamp()]

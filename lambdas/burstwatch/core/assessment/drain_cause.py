@@ -104,7 +104,7 @@ class DrainMetrics:
 
 
 def find_drain(balance: Series, *, period_s: int = PERIOD_S) -> DrainEpisode | None:
-    """Find the drain that the balance is in, or that emptied it; None if there is none.
+    """Find the drain that the balance is in, or that emptied it; None without a drain.
 
     The present rate is the faster of those over the newest 5 and 15 samples. Going back, the drain lasts as
     long as one of these two rates, measured from there, is at least half of that. It began at the knee
@@ -121,8 +121,8 @@ def find_drain(balance: Series, *, period_s: int = PERIOD_S) -> DrainEpisode | N
         return None
     while position > first and _fastest_rate(balance, first, position) >= min_rate:
         position -= 1
-    # The rates are means over up to 15 samples, so the drain began somewhere in the 15 samples before: at the
-    # knee, which is the sample with the largest distance above a line that falls at that rate.
+    # The rates are means over up to 15 samples, so the drain began somewhere in the 15 samples before.
+    # It began at the knee: the sample with the largest distance above a line that falls at that rate.
     earliest = max(first, position - max(_RATE_SAMPLES))
     knee = max(range(earliest, position + 1), key=lambda index: values[index] + min_rate * starts_at_s[index])
     return DrainEpisode(

@@ -106,15 +106,15 @@ def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
 
 def _critical_reason(assessment: Assessment, forecast: Forecast, policy: Policy) -> str:
     if _is_confirmed(forecast, policy):
-        return f"at this pace it is dry within {_format_timedelta(policy.levels.critical_within)}"
+        return f"at this pace it is empty within {_format_timedelta(policy.levels.critical_within)}"
     if _is_out_of_time(forecast, policy):
-        return f"at this pace it is dry within {_format_timedelta(policy.cadence.act_lead)}"
+        return f"at this pace it is empty within {_format_timedelta(policy.cadence.act_lead)}"
     return _kept_level_reason(Level.CRITICAL, assessment, policy)
 
 
 def _warning_reason(assessment: Assessment, forecast: Forecast, policy: Policy) -> str:
     if _is_empty_within(forecast, policy.levels.warning_within.total_seconds()):
-        return f"at this pace it is dry within {_format_timedelta(policy.levels.warning_within)}"
+        return f"at this pace it is empty within {_format_timedelta(policy.levels.warning_within)}"
     if _is_at_risk(forecast, policy):
         return f"it drains, and full burst would empty it within {_format_timedelta(policy.cadence.act_lead)}"
     return _kept_level_reason(Level.WARNING, assessment, policy)
@@ -124,8 +124,8 @@ def _kept_level_reason(level: Level, assessment: Assessment, policy: Policy) -> 
     if _needs_settling_time(assessment, policy):
         within = NEAR_EMPTY_FACTOR * policy.cadence.act_lead
         return (
-            f"full burst would empty it within {_format_timedelta(within)}, and it has not rested for an"
-            " hour yet"
+            f"full burst would empty it within {_format_timedelta(within)}, and the balance has not been"
+            " stable for an hour"
         )
     return f"it was {level} and has not recovered for {_format_timedelta(policy.levels.refilling_for)} yet"
 

@@ -6,8 +6,8 @@ The bound: ``soonest_empty = credits / highest drain - age of the sample``. On g
 The estimate: over a horizon ``h`` the drain rate is ``(credits then - credits now) / h``. A drain is
 extrapolated for at most three times as long as it has lasted, so a horizon ``h`` counts if it predicts
 "empty within ``3 h``". Of the horizons that count, the one that predicts the earliest time is taken. If none
-counts, the longest horizon is taken. So five minutes of drain can predict a quarter of an hour, one noisy
-minute can predict very little, and one quiet minute does not hide what the longer horizons show.
+counts, the longest horizon is taken. So five minutes of drain can predict a quarter of an hour, and one noisy
+minute very little. One quiet minute does not hide what the longer horizons show.
 
 Most bursts end by themselves, so this estimate is enough for a warning only. A drain is *confirmed* when it
 has lasted twice as long as the time that remains. It then counts with its rate, or with the slowest rate over
@@ -138,7 +138,7 @@ def drain_rates_by_horizon(balance: Series, bucket: Bucket) -> tuple[DrainRate, 
 
 
 def has_not_fallen_for(balance: Series, duration_s: int, *, allowed_falls: int = 1) -> bool:
-    """Whether the balance is no lower than ``duration_s`` seconds ago and has hardly fallen since.
+    """Whether the balance is at least what it was ``duration_s`` seconds ago and has hardly fallen since.
 
     Up to ``allowed_falls`` minutes in which it fell are ignored, but never the newest minute. False if the
     samples do not reach back that far.

@@ -1,10 +1,12 @@
 """When to look at a bucket again, so that it cannot run empty unseen.
 
 The rule: ``interval + lag + slack + lead <= credits / highest drain``. In the worst case a resource begins to
-burst right after a look. The next look comes an interval later, a tick may be late by the slack, its reading
-may be as old as the lag, and then there must still be the lead for somebody to act. docs/guarantee.md proves
-it. What the rule yields for gp2 volumes with the default times (lag 300 s, slack 60 s, lead 480 s, so 840 s
-in all), when they hold 95 % of their 5.4 million credits:
+burst right after a look. The next look comes an interval later. A tick may be late by the slack, and its
+reading may be as old as the lag. Then there must still be the lead for somebody to act. docs/guarantee.md
+proves it.
+
+The default times are lag 300 s, slack 60 s and lead 480 s: 840 s in all. For gp2 volumes that hold 95 % of
+their 5.4 million credits, the rule yields::
 
     size       refill/s   highest drain/s   empty after   longest interval   swept every
     8 GiB           100             2,900       1,769 s              929 s         900 s
@@ -80,8 +82,8 @@ def focus_interval_s(
 ) -> int:
     """Seconds from look to look of a bucket that is not calm: whole ticks, one at the least.
 
-    Example: 100 GiB of gp2 with ticks of a minute and five minutes at most: every five minutes at 60 %, every
-    two at 50 %, every minute from 47 % down.
+    Example: 100 GiB of gp2 with ticks of a minute and five minutes at most. The interval is five minutes at
+    60 %, two at 50 %, every minute from 47 % down.
     """
     longest_s = longest_interval_s(bucket, credits_left, reaction, age_s=age_s)
     return max(1, int(min(longest_s, max_interval_s) // tick_s)) * tick_s

@@ -1,8 +1,8 @@
 """What a volume costs: list prices as values, and the arithmetic over them.
 
-``US_EAST_1`` holds AWS's list prices for us-east-1: gp3 and io2 from the bulk price list of EC2 published on
-30 September 2026, gp2 and io1 from AWS's price tables of the same year. EBS bills by the second, at least a
-minute; a month has 730 hours. The GB of AWS's price list is a GiB.
+``US_EAST_1`` holds AWS's list prices for us-east-1. Source: gp3 and io2 from the bulk price list of EC2
+published on 30 September 2026, gp2 and io1 from AWS's price tables of the same year. EBS bills by the second,
+at least a minute; a month has 730 hours. The GB of AWS's price list is a GiB.
 
 Examples, in dollars a month for 100 GiB: gp2 10.00; gp3 with 3,000 IOPS and 125 MiB/s 8.00, with 250 MiB/s
 13.00; io1 with 3,000 IOPS 12.50 + 195.00 = 207.50.
@@ -142,7 +142,7 @@ def usd_per_hour(per_month: float) -> float:
 
 
 def usd_over(per_month: float, duration_s: float) -> float:
-    """Dollars for so many seconds, from dollars a month."""
+    """Dollars for this many seconds, from dollars a month."""
     return usd_per_hour(per_month) * max(0.0, duration_s) / HOUR_S
 
 

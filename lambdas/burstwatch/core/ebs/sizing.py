@@ -15,7 +15,7 @@ IOPS of a gp2 volume of 100 GiB (300 baseline, 3,000 burst) by ``choose_target``
           3,000   yes          3,750         3,750     throttled at full burst: 3,000 + 25 %
     not measured  -            3,000         3,000     what the volume serves at best
 
-The throughput of gp3 is at least that of the gp2 volume, 128 MiB/s here. The 125 MiB/s that the price of gp3
+The throughput of gp3 is at least that of gp2, 128 MiB/s here. The 125 MiB/s that the price of gp3
 includes are less than any gp2 volume has.
 
 An override (from a tag or a person) replaces the computed number. From a tag it is raised to what the volume
@@ -91,7 +91,7 @@ class Demand:
 
     ``peak_iops`` is that of the busiest of the last five minutes. If it is measured for an order of a person,
     it is the mean of the busiest five minutes in a row. ``is_throttled`` says that the volume was at its
-    ceiling meanwhile, or at its baseline because it was exhausted. ``is_future`` says that the demand that
+    ceiling at the time, or at its baseline because it was exhausted. ``is_future`` says that the demand that
     matters is still to come, as before a window.
 
     Raises:
@@ -135,7 +135,9 @@ class TargetOverride:
 
     def __post_init__(self) -> None:
         if self.volume_type == VolumeType.GP2:
-            raise ValueError("gp2 is no target; write gp3, io1 or io2, and flip back to return to gp2")
+            raise ValueError(
+                "gp2 is not a valid target; write gp3, io1 or io2, and flip back to return to gp2"
+            )
 
 
 class TargetRefusalCode(StrEnum):
@@ -232,7 +234,7 @@ def choose_target(
         unavailable: the types that do not exist in the volume's zone or Outpost, each with the reason.
 
     Returns:
-        The target, or the reason why there is none.
+        The target, or the reason why no target fits.
     """
     if volume.volume_type not in frozenset(VolumeType):
         return TargetRefusal(
@@ -284,7 +286,7 @@ def suggest_alternative(
     """
     helpful_candidates = [candidate for candidate in candidates.values() if isinstance(candidate, Candidate)]
     if not helpful_candidates:
-        return "no type that is there helps at its size: take load away", None
+        return "no available type helps at its size: reduce the load", None
     best = helpful_candidates[0]
     current_usd = usd_per_month(configuration_of(volume), volume.size_gib, prices)
     command = f"burstctl flip {volume.volume_id} --to {best.configuration.volume_type}"
@@ -389,7 +391,7 @@ def _instance_bottleneck_refusal(
     return TargetRefusal(
         code=TargetRefusalCode.INSTANCE_IS_BOTTLENECK,
         reason=f"instance {volume.instance_id}, not the volume, is the bottleneck: {'; '.join(bottlenecks)}",
-        next_step="take a larger instance type, or wait for its bucket to refill",
+        next_step="use a larger instance type, or wait for its bucket to refill",
     )
 
 
@@ -408,10 +410,10 @@ def _build_target(
         return TargetRefusal(
             code=TargetRefusalCode.NO_CHANGE_NEEDED,
             reason=(
-                f"{volume.volume_id} is {current} already, and asking for the same may use up one of the four"
+                f"{volume.volume_id} is {current} already, and requesting the same may use up one of the four"
                 " modifications AWS allows in 24 h"
             ),
-            next_step="leave it, or ask for other numbers",
+            next_step="leave it, or request other numbers",
         )
     unchanged = Candidate(
         configuration=current, usd_per_month=usd_per_month(current, volume.size_gib, prices)
@@ -465,7 +467,7 @@ class _SizedValue:
 
     @classmethod
     def from_request(cls, value: int, unit: str, *, is_exact: bool) -> "_SizedValue":
-        return cls(value=value, unit=unit, reasons=(f"{value:,} {unit} as asked.",), is_exact=is_exact)
+        return cls(value=value, unit=unit, reasons=(f"{value:,} {unit} as requested.",), is_exact=is_exact)
 
     def require(self, minimum: int, reason: str) -> "_SizedValue":
         if not self.is_exact or self.value >= minimum:
@@ -493,7 +495,7 @@ def _make_candidate(kind: VolumeType, inputs: _SizingInput, prices: PriceTable) 
         if inputs.exact and requested is not None and sized.value != requested:
             return TargetRefusal(
                 code=TargetRefusalCode.OVERRIDE_OUT_OF_RANGE,
-                reason=f"asked for {requested:,} {sized.unit}, but {sized.reasons[-1].removesuffix('.')}",
+                reason=f"requested {requested:,} {sized.unit}, but {sized.reasons[-1].removesuffix('.')}",
                 next_step=f"ask for {sized.value:,}, or leave it out",
             )
     configuration = Configuration(
@@ -575,7 +577,7 @@ def _min_iops_reasons(kind: VolumeType, inputs: _SizingInput) -> tuple[tuple[int
         slowest = (inputs.current_max_iops, "what it serves at best")
         mib_s = min(GP3_MAX_MIB_S, max(inputs.required_mib_s, inputs.override.throughput_mib_s or 0))
     else:
-        slowest = (min(BURST_IOPS, ceil(inputs.demand.peak_iops or 0)), "that many were served")
+        slowest = (min(BURST_IOPS, ceil(inputs.demand.peak_iops or 0)), "the number that was served")
         if inputs.demand.is_future:
             slowest = (inputs.current_max_iops, "what it serves at best; the demand to come is not known")
         mib_s = min(IO1_LARGE_OPERATION_MAX_MIB_S, inputs.required_mib_s)

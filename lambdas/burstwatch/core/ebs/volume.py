@@ -104,7 +104,7 @@ class Volume:
 
     @property
     def name(self) -> str | None:
-        """The Name tag, or None if there is none; ``display_name_of`` returns what people call the volume."""
+        """The Name tag, or None without one; ``display_name_of`` returns what people call the volume."""
         return self.tags.get("Name") or None
 
     @property

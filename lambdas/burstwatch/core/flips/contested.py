@@ -49,8 +49,8 @@ def _rebase_on_external_change(
 ) -> Flip | None:
     """The flip of a volume that others have changed to something other than its original: it still returns.
 
-    None for gp2, from which it can only be flipped again, and for a type that no volume is flipped to or
-    from: the event then states what the volume was.
+    None for gp2, from which it can only be flipped again. None also for a type that no volume is flipped to
+    or from: the event then states what the volume was.
     """
     flip = context.flip
     if (
@@ -88,17 +88,21 @@ def _contested_event(context: ReconcileContext, observed_config: Configuration |
     returns_later = is_off_gp2 and observed_config != flip.original and not flip.is_permanent
     change = f"was {'reverted to' if observed_config == flip.original else 'made'} {observed_config}"
     definition = (
-        "If Terraform or the like did it, it will do it again: write"
+        "If Terraform or a similar tool did this, it will do it again: write"
         f" {_terraform_attributes(flip.target)} into its definition."
     )
     return Event(
         kind=EntryKind.CHANGED_BY_OTHERS,
         summary=f"was resized from {flip.size_gib:,} to {to_gib:,} GiB" if has_grown else change,
         details=(
-            f"It was {flip.original} until burstwatch made it {flip.target}, asked for by {flip.by}.",
+            f"It was {flip.original} until burstwatch made it {flip.target}, requested by {flip.by}.",
             *([] if is_same_config else [definition]),
-            "Until somebody releases it, the watchdog leaves it as it is.",
-            *([f"Then it brings it back to {flip.original} when its load is calm."] if returns_later else []),
+            "The watchdog does not change it until it is released.",
+            *(
+                [f"Then the watchdog flips it back to {flip.original} when its load is calm."]
+                if returns_later
+                else []
+            ),
         ),
         alert=AlertKind.CHANGED_BY_OTHERS,
         action=f"burstctl release {context.state.volume_id}",

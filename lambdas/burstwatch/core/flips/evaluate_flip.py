@@ -96,7 +96,7 @@ def evaluate_flip(
         return FlipEvaluation(state=quiet_state, events=reported.events)
     if volume_settings.mode is Mode.AUTO and not state.is_contested:
         return FlipEvaluation(state=reported.state, events=reported.events, trigger=trigger)
-    blocked_reason = f"{trigger.reason}; mode {volume_settings.mode} leaves it to people"
+    blocked_reason = f"{trigger.reason}; mode {volume_settings.mode} requires manual action"
     return FlipEvaluation(
         state=reported.state,
         events=reported.events,
@@ -142,7 +142,7 @@ def _critical_event(
     baseline, target = assessment.baseline_iops, recommendation.target if recommendation else None
     return Event(
         kind=EntryKind.ALERT,
-        summary="is tagged critical and lives on burst credits",
+        summary="is tagged critical and depends on burst credits",
         details=(
             f"Without credits it serves {baseline:,} IOPS, not {BURST_IOPS:,}: what depends on it stalls.",
             _who_acts(volume_settings.mode),
@@ -164,8 +164,8 @@ def _flip_duration_sentence(assessment: Assessment, lead: LeadPolicy) -> str:
 
 def _who_acts(mode: Mode) -> str:
     if mode is Mode.AUTO:
-        return "It is in mode auto: a watchdog that may act moves it, unless a guard refuses."
-    return f"It is in mode {mode}: moving it is left to people."
+        return "It is in mode auto: a watchdog that may act flips it, unless a guard refuses."
+    return f"It is in mode {mode}: flipping it requires manual action."
 
 
 def _recommendation_facts(assessment: Assessment, recommendation: Recommendation | None) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def _check_missed_window(
         now_s=now_s,
         parts=(
             "Begun now, the flip",
-            "Until it is over the volume lives on its credits.",
+            "Until then, the volume depends on its credits.",
             _who_acts(volume_settings.mode),
         ),
         action=recommendation.action if recommendation else None,
@@ -234,7 +234,7 @@ def _check_missed_window_in_flight(
         now_s=now_s,
         parts=(
             "The flip under way",
-            "Until it is over the volume performs between the two.",
+            "Until then, its performance is between the two.",
             f"{flip.reason}.",
         ),
         action=None,
@@ -263,9 +263,9 @@ def _record_missed_window(
     done_in = format_relative_time(starts_at_s + late_s, now_s, "UTC")
     event = Event(
         kind=EntryKind.ALERT,
-        summary=f"would be ready {format_duration(late_s)} late for {first.window}",
+        summary=f'will miss window "{first.window}" by {format_duration(late_s)}',
         details=(
-            f"{subject} is expected to be over {done_in}, but {describe_windows(windows, now_s)}.",
+            f"{subject} is expected to finish {done_in}, but {describe_windows(windows, now_s)}.",
             *details,
         ),
         alert=AlertKind.WINDOW_MISSED,
@@ -315,7 +315,7 @@ def _evaluate_return(
     is_critical = volume_settings.is_critical and not flip.is_permanent and is_within_cap
     if prohibition is not None:
         result = FlipEvaluation(
-            state=state, blocked_reason=f"left {flip.target}: it is not allowed back automatically"
+            state=state, blocked_reason=f"left {flip.target}: its automatic return is not allowed"
         )
     elif is_critical:
         result = FlipEvaluation(state=state, blocked_reason=f"kept {flip.target}: it is tagged critical")
@@ -328,7 +328,7 @@ def _evaluate_return(
     overdue_reason = prohibition
     if prohibition is None and not is_critical and _is_overdue(flip, windows, policy.flip_back, now_s):
         obstacle = result.blocked_reason or _not_done_reason(hold, assessment.volume, now_s)
-        overdue_reason = f"It should be back by now, but {obstacle}."
+        overdue_reason = f"It should have returned by now, but {obstacle}."
     alerted_at_s = flip.overdue_alerted_at_s
     is_alerted = alerted_at_s is not None and now_s - alerted_at_s < _OVERDUE_REMINDER_S
     if overdue_reason is None or flip.is_permanent or is_alerted:
@@ -343,9 +343,9 @@ def _evaluate_return(
 def _prohibition(
     state: VolumeState, flip: Flip, volume_settings: VolumeSettings, policy: Policy
 ) -> str | None:
-    """Why the watchdog may not bring the volume back, as a sentence; None if it may."""
+    """Why the watchdog may not flip the volume back, as a sentence; None if it may."""
     if state.is_contested:
-        return "Somebody else changed it: until it is released, the watchdog does not bring it back."
+        return "Someone else changed it: the watchdog does not flip it back until it is released."
     if volume_settings.mode is Mode.AUTO or _is_timed_manual_flip(flip, volume_settings, policy):
         return None
     return _not_allowed_reason(volume_settings, policy)
@@ -362,17 +362,17 @@ def _not_done_reason(hold: Hold | None, volume: Volume, now_s: float) -> str:
         return f"it is on hold by {hold.by} {format_until(hold.until_s, now_s)}"
     if (refusal := detached_refusal(volume)) is not None:
         return refusal.reason
-    return "what is wanted was not done: see its history"
+    return "the requested change was not made: see its history"
 
 
 def _not_allowed_reason(volume_settings: VolumeSettings, policy: Policy) -> str:
     if volume_settings.is_ignored:
-        return f"It is tagged {IGNORE}: the watchdog brings it back only without that tag."
+        return f"It is tagged {IGNORE}: the watchdog flips it back only without that tag."
     if policy.mode.highest is not Mode.AUTO:
         return (
             f"The policy's mode.highest is {policy.mode.highest}, which stops every automatic modification."
         )
-    return f"It is in mode {volume_settings.mode} now: the watchdog brings it back only with its opt-in tag."
+    return f"It is in mode {volume_settings.mode} now: the watchdog flips it back only with its opt-in tag."
 
 
 def _is_overdue(flip: Flip, windows: WindowState | None, policy: FlipBackPolicy, now_s: float) -> bool:
@@ -400,7 +400,7 @@ def _overdue_return_event(
         summary=f"is still {flip.target.volume_type} after {away_for}, {_format_usd_per_day(per_day)}",
         details=(
             overdue_reason,
-            f"It was {flip.original} before it became {flip.target}. Told once a day; {PRICE_SOURCE}.",
+            f"It was {flip.original} before it was changed to {flip.target}. Repeats daily; {PRICE_SOURCE}.",
         ),
         alert=AlertKind.LEFT_ON_TARGET,
         action=_return_command(state, hold),

@@ -40,7 +40,7 @@ def accepted_event(
     reason_text = f" ({flip.reason})" if flip.reason else ""
     progress_note = (
         f"{describe_flip_duration(flip.size_gib, lead, time_to_empty_s=time_to_empty_s)}"
-        " While it optimizes, the volume performs between the two."
+        " While AWS optimizes it, its performance is between the two."
         if is_flip
         else "Its burst balance is unknown until the first fresh datapoint."
     )
@@ -48,7 +48,7 @@ def accepted_event(
         kind=EntryKind.ACCEPTED,
         summary=f"is on its way to {flip.requested_config}",
         details=(
-            f"Asked for by {flip.by}{reason_text}.",
+            f"Requested by {flip.by}{reason_text}.",
             f"It was {previous_config(flip)}; this {_format_cost_change(_usd_per_month_more(flip))}.",
             progress_note,
             *([note] if note else []),
@@ -86,14 +86,14 @@ def format_failure(
     ``unavailable_message`` states why there is no attempt soon.
     """
     if unavailable_message is not None:
-        return f"It still is {previous_config(flip)}, not {flip.requested_config}.", unavailable_message
-    retry_text = f"{flip.by} asked for it, and must ask again."
+        return f"It is still {previous_config(flip)}, not {flip.requested_config}.", unavailable_message
+    retry_text = f"Requested by {flip.by}; it must be requested again."
     if flip.by == WATCHDOG and retry_at_s is not None:
         retry_text = (
             f"The watchdog tries again {format_relative_time(retry_at_s, now_s, 'UTC')}, if that is still"
-            " wanted and no guard refuses."
+            " needed and no guard refuses."
         )
-    return f"It still is {previous_config(flip)}, not {flip.requested_config}.", retry_text
+    return f"It is still {previous_config(flip)}, not {flip.requested_config}.", retry_text
 
 
 def retry_command(flip: Flip, volume_id: str) -> str:

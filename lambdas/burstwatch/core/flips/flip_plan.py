@@ -59,7 +59,7 @@ class FlipOrder:
 class FlipContext:
     """Everything that is read again for one order, immediately before it is checked.
 
-    ``modification`` is AWS's newest record of the volume, None if there is none. ``iops_left`` is what the
+    ``modification`` is AWS's newest record of the volume, None if it has no record. ``iops_left`` is what the
     account's quota for the target's type still allows, None if it does not matter. ``unavailable`` has the
     types that do not exist where the volume is, each with the reason.
     """
@@ -82,13 +82,13 @@ class FlipContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlipPlan:
-    """What an order comes to now; with any of ``refusals`` it is not carried out.
+    """What an order results in now; with any of ``refusals`` it is not carried out.
 
     ``target`` is what the volume would become, None if there is nothing that it could become. ``sizing`` has
     the alternatives to it. The costs are in dollars a month; ``tags_usd_per_month`` is what the volume's tags
     add to what would be chosen without them. If ``is_extension``, the volume is on this target already: only
-    the ledger changes, and AWS is asked for nothing. ``alternative_command`` flips the volume to a type that
-    exists where it is.
+    the ledger changes, and nothing is requested from AWS. ``alternative_command`` flips the volume to a type
+    that exists where it is.
     """
 
     order: FlipOrder

@@ -46,7 +46,7 @@ class ActRule:
 
 
 def choose_act_rule(settled_target: Target | None, policy: Policy) -> ActRule:
-    """At which level a volume is flipped to this target; ``settled_target`` is None if there is none yet.
+    """At which level a volume is flipped to this target; ``settled_target`` is None before it is settled.
 
     With ``flip.act_at: auto`` a change that is permanent and costs no more than gp2 does not wait for
     ``critical``: nothing is lost if the drain ends by itself.
@@ -90,7 +90,7 @@ def flip_trigger(
             direction=Direction.FLIP, cause=FlipCause.DRAINING, reason=f"{level}: {level_reason}"
         )
     if volume_settings.is_critical:
-        reason = "it is tagged critical and sits on burst storage"
+        reason = "it is tagged critical and uses burst storage"
         return FlipTrigger(direction=Direction.FLIP, cause=FlipCause.CRITICAL, reason=reason)
     if windows is not None and windows.wants_flip:
         reason = describe_windows(windows)

@@ -26,19 +26,19 @@ QUOTA: Final = 4
 """Modifications that AWS allows for one volume in 24 hours. Source: EC2 API reference, ModifyVolume."""
 
 AUTOMATIC_QUOTA: Final = QUOTA - 1
-"""The watchdog leaves the last modification of the day to people."""
+"""The last modification of the day is reserved for manual use."""
 
 _SIX_HOURS_S: Final = 6 * 3600
 """AWS's older rule, which ``flip.quota_rule`` selects: six hours between two modifications of a volume."""
 _QUOTA_RETRY_S: Final = 3600
-"""A judgement: AWS's quota frees up within a day, and asking once an hour costs nothing."""
+"""A judgement: AWS's quota frees up within a day, and one request an hour costs nothing."""
 
 
 def quota_retry_at_s(modifications: Sequence[ModificationUse], now_s: float) -> float:
     """When to try again after AWS refused for its quota and named no time: in one hour at the latest.
 
     AWS has counted modifications that are not among ``modifications``, or the guard would have refused
-    before. The oldest known modification is no older than the oldest that AWS counts, so the next one is
+    before. The oldest known modification is at most as old as the oldest that AWS counts, so the next one is
     allowed 24 h after it.
     """
     latest_at_s = now_s + _QUOTA_RETRY_S
@@ -70,7 +70,7 @@ def _not_opted_in(plan: FlipPlan, policy: Policy) -> Refusal | None:
     if not plan.order.is_automatic:
         return None
     if plan.context.volume_settings.is_ignored:
-        return Refusal(guard=Guard.NOT_OPTED_IN, reason=f"it is tagged {IGNORE}: nobody watches it")
+        return Refusal(guard=Guard.NOT_OPTED_IN, reason=f"it is tagged {IGNORE}, so it is not watched")
     is_stopped = policy.mode.highest is not Mode.AUTO
     if plan.context.volume_settings.mode is Mode.AUTO or (_is_manual_flip_back(plan) and not is_stopped):
         return None
@@ -104,7 +104,7 @@ def _multi_attached(plan: FlipPlan, _: Policy) -> Refusal | None:
         return None
     return Refusal(
         guard=Guard.MULTI_ATTACHED,
-        reason="it is a Multi-Attach volume, which AWS lets nobody change this way",
+        reason="it is a Multi-Attach volume, which AWS does not allow anyone to change this way",
     )
 
 
@@ -127,8 +127,8 @@ def _contested(plan: FlipPlan, _: Policy) -> Refusal | None:
         return None
     return Refusal(
         guard=Guard.CHANGED_BY_OTHERS,
-        reason=f"somebody else changed it after our flip, seen {format_instant(since_s)}; mend their"
-        f" configuration, then: burstctl release {plan.context.volume.volume_id}",
+        reason=f"someone else changed it after our flip, seen {format_instant(since_s)}; fix their"
+        f" configuration, then run: burstctl release {plan.context.volume.volume_id}",
     )
 
 
@@ -139,8 +139,8 @@ def _detached(plan: FlipPlan, _: Policy) -> Refusal | None:
 def detached_refusal(volume: Volume) -> Refusal | None:
     """The refusal of a volume that is not attached, or not for much longer; None if it is.
 
-    AWS refuses to attach a volume that is ``modifying``, for minutes, and a modification cannot be cancelled:
-    a volume that moves from one instance to another, as in a node drain, would not arrive.
+    For minutes, AWS refuses to attach a volume that is ``modifying``, and a modification cannot be cancelled.
+    A volume that moves from one instance to another, as in a node drain, would not arrive.
     """
     if volume.attached and not volume.detaching:
         return None
@@ -157,12 +157,12 @@ def _modification_in_progress(plan: FlipPlan, _: Policy) -> Refusal | None:
         progress = "" if newest.progress_pct is None else f", {newest.progress_pct} % done"
         return Refusal(
             guard=Guard.MODIFICATION_IN_PROGRESS,
-            reason=f"a modification of it is {newest.state}{progress}; it cannot be cancelled",
+            reason=f"its modification is {newest.state}{progress}; it cannot be cancelled",
         )
     if flip is not None and flip.is_under_way:
         return Refusal(
             guard=Guard.MODIFICATION_IN_PROGRESS,
-            reason=f"{flip.by} asked for {flip.requested_config} at {format_instant(flip.requested_at_s)},"
+            reason=f"{flip.by} requested {flip.requested_config} at {format_instant(flip.requested_at_s)},"
             " which is not settled yet",
         )
     return None
@@ -174,7 +174,7 @@ def _aws_quota(plan: FlipPlan, policy: Policy) -> Refusal | None:
         ends_at_s = modifications[-1].at_s + _SIX_HOURS_S
         if plan.context.now_s < ends_at_s:
             reason = (
-                "AWS wants six hours between modifications, the last began"
+                "AWS requires six hours between modifications, the last began"
                 f" {_format_modification(modifications[-1])}"
             )
             return Refusal(guard=Guard.AWS_QUOTA, reason=reason, ends_at_s=ends_at_s)
@@ -188,16 +188,17 @@ def _aws_quota(plan: FlipPlan, policy: Policy) -> Refusal | None:
         return None
     if len(modifications) >= AUTOMATIC_QUOTA:
         reason = (
-            f"{len(modifications)} of AWS's {QUOTA} modifications in 24 h are used, and the last is left to"
-            " people"
+            f"{len(modifications)} of AWS's {QUOTA} modifications in 24 h are used, and the last"
+            " one is reserved"
+            " for manual use"
         )
         return _quota_refusal(modifications, AUTOMATIC_QUOTA, reason)
     kind = plan.target.volume_type if plan.target is not None else None
     needs_return = plan.order.direction is Direction.FLIP and kind is not VolumeType.GP3
     if needs_return and is_last_of_the_day(plan):
         reason = (
-            f"it would be modification {len(modifications) + 1} in 24 h, after which it could not come back"
-            f" from {kind} in time; only gp3, to stay, is allowed now"
+            f"it would be modification {len(modifications) + 1} in 24 h, after which it could not return"
+            f" from {kind} in time; only a permanent flip to gp3 is allowed now"
         )
         return _quota_refusal(modifications, AUTOMATIC_QUOTA - 1, reason)  # pragma: no mutate - equal for two
     return None
@@ -229,8 +230,8 @@ def _cooldown(plan: FlipPlan, policy: Policy) -> Refusal | None:
         return None
     cooldown = format_duration(policy.flip.cooldown.total_seconds())
     reason = (
-        f"its last modification began {_format_modification(last)}, and the policy waits {cooldown}"
-        " between two"
+        f"its last modification began {_format_modification(last)}, and the policy requires {cooldown}"
+        " between modifications"
     )
     return Refusal(guard=Guard.COOLDOWN, reason=reason, ends_at_s=ends_at_s)
 
@@ -274,7 +275,7 @@ def _no_change_needed(plan: FlipPlan, _: Policy) -> Refusal | None:
         return None
     return Refusal(
         guard=Guard.NO_CHANGE_NEEDED,
-        reason=f"it is {plan.current} already, and asking for the same would use up one of AWS's {QUOTA}"
+        reason=f"it is {plan.current} already, and requesting the same would use up one of AWS's {QUOTA}"
         " modifications in 24 h",
     )
 
@@ -289,7 +290,7 @@ def _account_limit(plan: FlipPlan, policy: Policy) -> Refusal | None:
     limit = policy.flip.io1_iops_limit if kind is VolumeType.IO1 else policy.flip.io2_iops_limit
     return Refusal(
         guard=Guard.ACCOUNT_LIMIT,
-        reason=f"it wants {wanted_iops:,} IOPS of {kind}, and of the account's {limit:,} in this region"
+        reason=f"it needs {wanted_iops:,} IOPS of {kind}, and of the account's {limit:,} in this region"
         f" {max(0, iops_left):,} are left; raise the quota, then flip.{kind}_iops_limit in the policy",
     )
 
@@ -306,11 +307,11 @@ def _tag_cap(plan: FlipPlan, policy: Policy) -> Refusal | None:
     return Refusal(
         guard=Guard.TAG_CAP,
         reason=(
-            f"its tags {', '.join(tag_texts)} would add {format_usd(added_usd)} a month"
-            f" ({plan.target}), and the"
-            f" policy's flip.tag_cap_usd_per_month is {format_usd(cap_usd)}, at {PRICE_SOURCE}; ask"
-            f" for less in the"
-            f" tags, raise it in the policy, or: burstctl flip {plan.context.volume.volume_id}"
+            f"its tags {', '.join(tag_texts)} would add {format_usd(added_usd)} a month ({plan.target});"
+            f" the policy's flip.tag_cap_usd_per_month is {format_usd(cap_usd)}, at"
+            f" {PRICE_SOURCE}. Request less"
+            " in the tags, raise the cap in the policy, or run:"
+            f" burstctl flip {plan.context.volume.volume_id}"
         ),
     )
 

@@ -1,4 +1,4 @@
-"""What became of a wanted modification in one pass."""
+"""The outcome of a requested modification in one pass."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -34,7 +34,7 @@ _CHECKED_ELSEWHERE: Final = frozenset(
 )
 """Guards that choose the target, or that only the ledger's transaction can check."""
 
-_PLAN_IS_STALE: Final = "it is not what it was when the plan was shown, so nothing was done: plan again"
+_PLAN_IS_STALE: Final = "it has changed since the plan was shown, so nothing was done: plan again"
 
 
 def make_plan(order: FlipOrder, context: FlipContext, policy: Policy) -> FlipPlan:
@@ -119,7 +119,7 @@ def _make_permanent(plan: FlipPlan, policy: Policy) -> FlipPlan:
         plan = plan if gp3_plan.target is None else gp3_plan
     if plan.target is None or plan.target.volume_type is not VolumeType.GP3:
         return plan
-    reason = "stays: AWS's modifications of the day leave none to come back by"
+    reason = "stays: no modification would be left today for the return"
     return replace(plan, return_decision=ReturnDecision(is_permanent=True, reason=reason))
 
 
@@ -167,7 +167,7 @@ def _plan_flip(order: FlipOrder, context: FlipContext, policy: Policy) -> FlipPl
     override = order.override or context.volume_settings.target_override
     if override.volume_type is None:
         override = replace(override, volume_type=policy.flip.target)
-    asks_instance = Guard.INSTANCE_IS_BOTTLENECK not in order.overridden
+    checks_instance = Guard.INSTANCE_IS_BOTTLENECK not in order.overridden
     chosen = choose_target(
         volume,
         replace(
@@ -176,7 +176,7 @@ def _plan_flip(order: FlipOrder, context: FlipContext, policy: Policy) -> FlipPl
         ),
         override,
         US_EAST_1,
-        instance=context.instance if asks_instance else None,
+        instance=context.instance if checks_instance else None,
         headroom_pct=policy.flip.headroom_pct,
         exact=order.override is not None,
         unavailable={} if Guard.TYPE_NOT_AVAILABLE in order.overridden else context.unavailable,
@@ -210,7 +210,7 @@ def _decide_return(
         return ReturnDecision(is_permanent=False, reason=reason)
     if order.return_after_s is not None:
         return ReturnDecision(
-            is_permanent=False, reason="returns when the time asked for is over and its load is calm"
+            is_permanent=False, reason="returns when the requested time is over and its load is calm"
         )
     if order.cause is FlipCause.MANUAL:
         return ReturnDecision(is_permanent=True, reason=f"stays until: burstctl flip-back {order.volume_id}")
@@ -243,7 +243,7 @@ def _plan_flip_back(order: FlipOrder, context: FlipContext) -> FlipPlan:
     )
     if flip is None or current is None:
         reason = (
-            "the ledger knows of no flip to take back; name what it should be: burstctl flip"
+            "the ledger has no flip to reverse; give the configuration: burstctl flip"
             f" {order.volume_id} --to …, or change it in the console"
         )
         return replace(base, refusals=(Refusal(guard=Guard.NO_TARGET, reason=reason),))
@@ -252,7 +252,8 @@ def _plan_flip_back(order: FlipOrder, context: FlipContext) -> FlipPlan:
         reason = (
             f"the ledger says that it was {flip.original}, which costs"
             f" {format_usd(original_usd - current_usd)} a"
-            " month more than now, and an automatic return goes to gp2 or costs no more; if that is right:"
+            " month more than now, but an automatic return goes to gp2 or costs no more. If the"
+            " ledger is right:"
             f" burstctl flip-back {order.volume_id}"
         )
         return replace(base, refusals=(Refusal(guard=Guard.NO_TARGET, reason=reason),))

@@ -85,9 +85,9 @@ def recommend(
     ):
         used = f"{len(modifications)} of AWS's {QUOTA} modifications in 24 h are used"
         caveat = (
-            f"not {policy.target}, because {used}, which leaves the watchdog none to come back by"
+            f"not {policy.target}, because {used}, which leaves the watchdog none for the return"
             if override.volume_type is None
-            else f"the watchdog would wait, because {used}, which leaves it none to come back by"
+            else f"the watchdog would wait, because {used}, which leaves it none for the return"
         )
         sized = choose(override.volume_type or VolumeType.GP3)
     if len(modifications) >= QUOTA:

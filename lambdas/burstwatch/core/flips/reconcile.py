@@ -86,7 +86,7 @@ def _settle_intent(context: ReconcileContext) -> Transition:
         context,
         state,
         kind=EntryKind.NOT_DONE,
-        summary=f"was not changed to {flip.requested_config.volume_type}: AWS never got the request",
+        summary=f"was not changed to {flip.requested_config.volume_type}: the request did not reach AWS",
         reason=f"Two reads, the last after {format_duration(waited_s)}, show no such modification.",
     )
     return Transition(state=state, events=(event,))
@@ -105,7 +105,7 @@ def _recover_late_intent(context: ReconcileContext) -> Transition:
     """An intent that counted as never sent was sent after all."""
     history = replace(context.state.modifications, unsent_intent=None)
     state = replace(context.state, flip=context.flip, modifications=history)
-    note = "It counted as never sent; AWS shows now that it was."
+    note = "Previously treated as not sent; AWS now shows it was."
     return _confirm_lost_response(
         replace(context, state=state), context.observed.started_at_s or context.flip.requested_at_s, note=note
     )
@@ -115,7 +115,7 @@ def _confirm_lost_response(
     context: ReconcileContext,
     started_at_s: int,
     *,
-    note: str = "AWS's answer was lost; this is what AWS shows now.",
+    note: str = "AWS's response was lost; this is what AWS shows now.",
 ) -> Transition:
     """AWS's answer was lost, and the modification was made."""
     state = mark_accepted(context.state, started_at_s, context.now_s)
@@ -128,7 +128,7 @@ def _superseded_unseen(context: ReconcileContext) -> Transition:
     """AWS accepted it unseen by us, and somebody has changed the volume since: too late for an alert."""
     state = mark_accepted(context.state, context.flip.requested_at_s, context.now_s)
     assert state.flip is not None
-    note = "AWS's answer was lost, and it was changed again since."
+    note = "AWS's response was lost, and the volume has been changed again since."
     event = replace(accepted_event(state.flip, context.policy.lead, note=note), alert=None)
     accepted = Transition(state=state, events=(event,))
     return accepted.then(_check_external_modification(replace(context, state=state, flip=state.flip)))
@@ -146,7 +146,7 @@ def _check_progress(context: ReconcileContext) -> Transition:
     if record.is_in_progress:
         return _check_stuck(context, record)
     if record.has_failed:
-        return _record_failure(context, f"AWS says: {record.status_message or 'nothing more'}.")
+        return _record_failure(context, f"AWS says: {record.status_message or 'no reason given'}.")
     ended_at_s = record.ended_at.timestamp() if record.ended_at else flip.started_at_s
     return _verify_finished(context, record, ended_at_s)
 
@@ -163,7 +163,7 @@ def _check_without_record(context: ReconcileContext, elapsed_s: float) -> Transi
 
 
 def _check_external_modification(context: ReconcileContext) -> Transition:
-    """Somebody else modified it since: what that comes to counts when it is over."""
+    """Somebody else modified it since: its result counts when it is over."""
     record = context.observed.record
     assert record is not None
     if record.is_in_progress:
@@ -178,7 +178,7 @@ def _check_external_modification(context: ReconcileContext) -> Transition:
     if original_config != previous_config(context.flip):
         return mark_contested(context)
     return _record_failure(
-        context, "A later modification, which failed as well, began from what it was before."
+        context, "A later modification, which also failed, started from its previous configuration."
     )
 
 
@@ -186,9 +186,9 @@ def _verify_finished(context: ReconcileContext, record: Modification, ended_at_s
     """AWS reports that it is done; it counts when the volume shows it, as one that does not may be stale."""
     if context.is_as_requested:
         return _complete(context)
-    is_ours = record.target.configuration() == context.flip.requested_config
+    is_our_request = record.target.configuration() == context.flip.requested_config
     is_early = context.now_s - ended_at_s < _READS_AGREE_WITHIN_S
-    return Transition(state=context.state) if is_ours or is_early else mark_contested(context)
+    return Transition(state=context.state) if is_our_request or is_early else mark_contested(context)
 
 
 def _check_stuck(context: ReconcileContext, record: Modification) -> Transition:
@@ -208,8 +208,8 @@ def _check_stuck(context: ReconcileContext, record: Modification) -> Transition:
                 f"AWS was expected to take {format_expected_duration(flip.size_gib, lead)}; it promises no"
                 " duration."
             ),
-            f"On its way from {previous_config(flip)} to {flip.requested_config} since {since} UTC.",
-            "That cannot be cancelled; while AWS optimizes, the volume performs between the two.",
+            f"It is being changed from {previous_config(flip)} to {flip.requested_config} since {since} UTC.",
+            "That cannot be cancelled; while AWS optimizes, its performance is between the two.",
         ),
         alert=AlertKind.FLIP_STUCK,
         action=f"aws ec2 describe-volumes-modifications --volume-ids {context.state.volume_id}",
@@ -259,7 +259,7 @@ def _complete(context: ReconcileContext) -> Transition:
     if flip.direction is Direction.FLIP_BACK:
         event = Event(
             kind=EntryKind.RESTORED,
-            summary=f"is {flip.original} again, as it was before",
+            summary=f"is {flip.original} again, as before",
             facts=flip_facts(flip),
         )
         returned_state = replace(

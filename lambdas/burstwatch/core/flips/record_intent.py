@@ -57,7 +57,7 @@ def record_intent(plan: FlipPlan, revision: int, requested_at_s: int) -> Transit
         )
     event = Event(
         kind=EntryKind.INTENT,
-        summary=f"is to become {plan.target}, asked for by {order.by}",
+        summary=f"is to become {plan.target}, requested by {order.by}",
         details=tuple(filter(None, (order.reason, _format_overrides(plan)))),
         facts={
             "intent_id": flip.intent_id,
@@ -92,7 +92,7 @@ def extend_stay(plan: FlipPlan, revision: int) -> Transition:
     """Keep a volume on its target for another person, or until another time."""
     flip, order, until_s = plan.context.state.flip, plan.order, plan.order.return_after_s
     assert flip is not None
-    kept_flip = replace(
+    extended_flip = replace(
         flip,
         cause=order.cause,
         by=order.by,
@@ -102,12 +102,12 @@ def extend_stay(plan: FlipPlan, revision: int) -> Transition:
         overdue_alerted_at_s=None,
     )
     history = replace(plan.context.state.modifications, contested_at_s=None)
-    state = replace(plan.context.state, revision=revision, flip=kept_flip, modifications=history)
+    state = replace(plan.context.state, revision=revision, flip=extended_flip, modifications=history)
     period = "until it is flipped back" if until_s is None else f"until {format_instant(until_s)}"
     event = Event(
-        kind=EntryKind.KEPT,
-        summary=f"is kept {flip.target} {period}, asked for by {order.by}",
+        kind=EntryKind.STAY_EXTENDED,
+        summary=f"is kept {flip.target} {period}, requested by {order.by}",
         details=tuple(filter(None, (order.reason,))),
-        facts=flip_facts(kept_flip),
+        facts=flip_facts(extended_flip),
     )
     return Transition(state=state, events=(event,))

@@ -55,15 +55,15 @@ def refused_event(plan: FlipPlan, refusal: Refusal) -> Event:
     order, target, ends_at_s = plan.order, plan.target, refusal.ends_at_s
     is_passing = order.direction is Direction.FLIP_BACK and refusal.guard in _TRANSIENT_GUARDS
     retry_text = (
-        "at every look" if ends_at_s is None else format_relative_time(ends_at_s, plan.context.now_s, "UTC")
+        "at every poll" if ends_at_s is None else format_relative_time(ends_at_s, plan.context.now_s, "UTC")
     )
     return Event(
         kind=EntryKind.REFUSED,
-        summary=f"is not moved to {target.volume_type if target else 'another type'}: {refusal.guard}",
+        summary=f"was not flipped to {target.volume_type if target else 'another type'}: {refusal.guard}",
         details=(
             f"Wanted{f': {target},' if target else ''} because {order.reason}.",
             f"Refused: {refusal.reason}.",
-            f"The watchdog tries again {retry_text}, while that is wanted.",
+            f"The watchdog tries again {retry_text}, as long as the reason lasts.",
         ),
         alert=None if is_passing else AlertKind.FLIP_REFUSED,
         action=plan.alternative_command or f"burstctl explain {order.volume_id}",
@@ -97,7 +97,7 @@ class UnavailableType:
     """A type that does not exist where a volume is, according to AWS.
 
     ``until_s`` is when the next attempt is made, in seconds since 1970. ``command`` flips the volume to a
-    type that does exist there, None if there is none.
+    type that does exist there; None if no type does.
     """
 
     message: str
@@ -132,7 +132,7 @@ def record_rejected(
 ) -> Transition:
     """AWS rejected the request with this error code and message; the volume is what it was before.
 
-    ``guard`` is the name of our guard for the same reason, None if there is none. ``retry_at_s`` is when to
+    ``guard`` is the name of our guard for the same reason, None if we have none. ``retry_at_s`` is when to
     try again, in seconds since 1970, if AWS named a time. If the type does not exist there
     (``unavailable_type``), the guard refuses until that is forgotten, and the volume's own ``retry_at_s``
     does not matter.
@@ -176,8 +176,8 @@ def record_unknown_outcome(state: VolumeState, code: str, message: str) -> Trans
     assert flip is not None
     event = Event(
         kind=EntryKind.UNCLEAR,
-        summary=f"was asked to become {flip.requested_config}, and the answer was lost: {code}",
-        details=(message, "It is settled by asking AWS what became of it."),
+        summary=f"ModifyVolume ({flip.requested_config}) sent; no response received: {code}",
+        details=(message, "The watchdog reads the outcome from AWS."),
         facts=flip_facts(flip) | {"reason": message, "error_code": code},
     )
     return Transition(state=state, events=(event,))

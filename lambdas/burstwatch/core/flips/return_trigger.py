@@ -15,7 +15,7 @@ from burstwatch.core.policy.windows import WindowState
 from burstwatch.core.text import format_duration, format_instant, format_until
 
 _MAX_DEMAND_AGE_S: Final = 600
-"""A judgement: an older demand is no evidence of the present one."""
+"""A judgement: an older demand does not show the present one."""
 
 _MIN_COVERAGE: Final = 0.5
 """A judgement: the share of the minutes of ``calm_for`` that must be known."""
@@ -32,7 +32,7 @@ def return_trigger(
     if windows is not None and not windows.allows_return:
         occurrences = windows.running or windows.upcoming
         if not occurrences:
-            return f"kept {flip.target}: whether its window was started or stopped by hand cannot be read"
+            return f"kept {flip.target}: it cannot be read whether its window was started or stopped manually"
         return f"kept {flip.target} for window {format_window_names(occurrences)}"
     wait_reason = _too_soon_reason(flip, policy.flip_back, now_s) or not_calm_reason(
         assessment, policy.flip_back, now_s=now_s
@@ -61,11 +61,11 @@ def _too_soon_reason(flip: Flip, policy: FlipBackPolicy, now_s: float) -> str | 
     stayed_s, dwell_s = now_s - (flip.reached_at_s or flip.requested_at_s), policy.dwell.total_seconds()
     if stayed_s >= dwell_s:
         return None
-    return f"{flip.target} for {format_duration(stayed_s)}, at least {format_duration(dwell_s)} are wanted"
+    return f"{flip.target} for {format_duration(stayed_s)}, the minimum is {format_duration(dwell_s)}"
 
 
 def not_calm_reason(assessment: Assessment, policy: FlipBackPolicy, *, now_s: float) -> str | None:
-    """What speaks against calm; None where demand was low enough for long enough.
+    """Why the volume is not calm; None if demand was low enough for long enough.
 
     Calm is below ``calm_below_pct`` of the gp2 baseline in every minute seen of the last ``calm_for``: low
     enough that even an empty bucket does no harm. Missing data is never calm, unless the volume has been
@@ -97,7 +97,7 @@ def _known_minutes(assessment: Assessment, calm_for_s: float, now_s: float) -> S
             f" and that counts as calm after {format_duration(calm_for_s)}"
         )
     if newest is None or now_s - newest.end_at_s > _MAX_DEMAND_AGE_S:
-        return "waits for calm: CloudWatch does not say what it serves"
+        return "waits for calm: CloudWatch does not show its load"
     minutes = assessment.served_iops.since(newest.end_at_s - calm_for_s)
     if len(minutes) < _MIN_COVERAGE * calm_for_s / PERIOD_S:
         return f"waits for calm: {len(minutes)} of {calm_for_s / PERIOD_S:.0f} minutes are known"

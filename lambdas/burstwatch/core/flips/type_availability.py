@@ -1,7 +1,7 @@
-"""Which volume types a zone or an Outpost does not have: what AWS's API does not tell before it refuses.
+"""Which volume types a zone or an Outpost does not have: what AWS's API does not show before it refuses.
 
 A first-generation Outpost has gp2 and io1 only, some Local Zones have no gp3, and no call lists what a place
-has. So gp3 and io2 count as unavailable on every Outpost, and elsewhere once AWS has refused one: the ledger
+has. So gp3 and io2 count as unavailable on every Outpost, and elsewhere once AWS has refused one. The ledger
 remembers that as a history entry of the place, for a week, because AWS may add the type.
 """
 

@@ -16,8 +16,9 @@ class VolumeContext:
     """What affects a volume besides its balance.
 
     ``observed`` is what AWS shows of a flipped volume. ``modification_in_progress`` is its modification that
-    has not ended, by whomever it was requested. ``windows`` is None if it belongs to none. ``stall`` is what
-    its host reports. ``unavailable`` has the types that do not exist where it is, each with the reason.
+    has not ended, whether the watchdog or a person requested it. ``windows`` is None if it belongs to none.
+    ``stall`` is what its host reports. ``unavailable`` has the types that do not exist where it is, each with
+    the reason.
     """
 
     observed: ObservedState | None = None

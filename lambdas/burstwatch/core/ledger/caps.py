@@ -46,7 +46,7 @@ class Caps:
 
 
 class IntentStatus(StrEnum):
-    """What became of an intent; only ``RECORDED`` allows the call to AWS.
+    """The outcome of an intent; only ``RECORDED`` allows the call to AWS.
 
     ``CONFLICT``: another process has changed the state of the volume.
     """

@@ -274,7 +274,7 @@ class Hold:
 
 
 def active_hold(holds: Iterable[Hold], volume_id: str, now_s: float) -> Hold | None:
-    """The hold on a volume that lasts longest, None if there is none."""
+    """The hold on a volume that lasts longest, None without a hold."""
     active = [hold for hold in holds if hold.applies_to(volume_id, now_s)]
     return max(active, key=lambda hold: hold.until_s, default=None)
 
@@ -306,4 +306,4 @@ def _check_instants(*instants_s: float) -> None:
     """
     for at_s in instants_s:
         if not 0 <= at_s < stored_values.MAX_INSTANT_S:
-            raise ValueError(f"{at_s} is no instant from 1970 to 9999")
+            raise ValueError(f"{at_s} is not a time from 1970 to 9999")

@@ -139,7 +139,7 @@ class Ledger(Protocol):
         ...
 
     def lift_hold(self, volume_id: str | None, *, by: str, at_s: int) -> Hold | None:
-        """End the hold on a volume, or on everything, and return it; None if there was none.
+        """End the hold on a volume, or on everything, and return it; None if it was not held.
 
         An unreadable hold ends with the hold on its volume. The hold on everything ends it only if it names
         no valid volume.

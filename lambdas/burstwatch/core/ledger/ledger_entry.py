@@ -23,7 +23,7 @@ class EntryKind(StrEnum):
     FAILED = "failed"
     REACHED = "reached"
     STAYED = "stayed"
-    KEPT = "kept"
+    STAY_EXTENDED = "kept"
     RESTORED = "restored"
     REFUSED = "refused"
     STUCK = "stuck"

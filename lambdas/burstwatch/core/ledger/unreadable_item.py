@@ -57,14 +57,14 @@ _VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
 _USE_NEWEST_VERSION: Final = "use the newest burstwatch that ever wrote to this ledger"
 _NEXT_STEPS: Final[Mapping[ItemKind, str]] = {
     ItemKind.STATE: (
-        f"the volume is not judged or modified: {_USE_NEWEST_VERSION}, or give up what is remembered of it"
+        f"the volume is not evaluated or modified: {_USE_NEWEST_VERSION}, or give up what is remembered of it"
         " with burstctl release VOLUME"
     ),
     ItemKind.HOLD: "everything is held until RELEASE",
-    ItemKind.WINDOW: "it moves no volume until burstctl window start or stop says it again",
+    ItemKind.WINDOW: "it flips no volume until burstctl window start or stop is run again",
     ItemKind.ALERT: f"it is kept and not sent: {_USE_NEWEST_VERSION}",
     ItemKind.ENTRY: f"it is left out: {_USE_NEWEST_VERSION}",
-    ItemKind.TICK: "it is taken for absent: everything is swept",
+    ItemKind.TICK: "it is treated as absent: everything is swept",
     ItemKind.CHANNELS: "it counts as empty and is written again with the channels in use",
     ItemKind.TOTALS: "it is counted again from the states: nothing to do, unless this is reported again",
 }

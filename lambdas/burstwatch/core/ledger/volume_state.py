@@ -45,7 +45,7 @@ class AlertHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastReading:
-    """The last burst balance that was read, and why there is none now.
+    """The last burst balance that was read, and why it is unknown now.
 
     ``balance_pct`` is 0 to 100, measured at ``balance_at_s``; it is kept while later data is missing.
     ``unknown_reason`` is None if the last poll had a basis to judge, and has been the same since
@@ -62,7 +62,7 @@ class LastReading:
 class Presence:
     """Whether a volume is there and in use, and what changed about it; instants in seconds since 1970.
 
-    Since ``arrived_at_s`` it is new, attached again or back from a flip; since ``modified_at_s`` it has
+    Since ``arrived_at_s`` it is new, attached again or back from a flip. Since ``modified_at_s`` it has
     another size or type, and ``smaller_size_gib`` is the smaller of the two sizes while that lasts. AWS has
     not shown it since ``missing_since_s``; since ``unused_since_s`` it has been detached, or its instance
     stopped.
@@ -180,9 +180,9 @@ def _move_additions(document: dict[str, Any]) -> dict[str, Any]:
         additions["unknown_reason"] = document["unknown_reason"]
     if not additions:
         return document
-    kept = {key: value for key, value in document.items() if key not in additions}
+    remaining = {key: value for key, value in document.items() if key not in additions}
     carrier = {**ModificationUse(at_s=0, by=WATCHDOG).to_document(), _ADDITIONS: additions}
-    return {**kept, "spent": [*kept.get("spent", ()), carrier]}
+    return {**remaining, "spent": [*remaining.get("spent", ()), carrier]}
 
 
 def _restore_additions(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -191,10 +191,10 @@ def _restore_additions(document: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises:
         one of ``DECODE_ERRORS``: no version of burstwatch writes this.
     """
-    spent = document.get("spent")
-    if not spent or _ADDITIONS not in spent[-1]:
+    stored_uses = document.get("spent")
+    if not stored_uses or _ADDITIONS not in stored_uses[-1]:
         return document
-    return {**document, "spent": spent[:-1], **stored_values.read_mapping(spent[-1][_ADDITIONS])}
+    return {**document, "spent": stored_uses[:-1], **stored_values.read_mapping(stored_uses[-1][_ADDITIONS])}
 
 
 _ADDITIONS: Final = "added"
@@ -252,7 +252,7 @@ _FIELD_READERS: Final[Mapping[str, stored_values.FieldReader]] = {
     "balance_at_s": stored_values.read_instant,
     "flip": Flip.from_document,
     "lost": Flip.from_document,
-    "spent": lambda spent: tuple(map(ModificationUse.from_document, spent)),
+    "spent": lambda documents: tuple(map(ModificationUse.from_document, documents)),
     "failures": stored_values.read_count,
     "retry_at_s": stored_values.read_instant,
     "contested_at_s": stored_values.read_instant,

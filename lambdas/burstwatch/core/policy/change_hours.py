@@ -76,7 +76,8 @@ def parse_change_hours(text: str) -> ChangeHours | None:
     match = _TEXT.fullmatch(text)
     if not match:
         raise ValueError(
-            f"{text!r} are no change hours; write {ALWAYS}, or days, hours and time zone such as {_EXAMPLE}"
+            f"{text!r} are not valid change hours; write {ALWAYS}, or days, hours and time zone"
+            f" such as {_EXAMPLE}"
         )
     days_text, start_text, end_text, zone_text = match.groups()
     if start_text == end_text:
@@ -96,7 +97,9 @@ def _parse_days(text: str) -> frozenset[int]:
         match = _DAYS.fullmatch(part)
         first, last = (match[1], match[2] or match[1]) if match else ("", "")
         if first not in _WEEKDAYS or last not in _WEEKDAYS:
-            raise ValueError(f"{part!r} is no day of the week; write mon to sun, such as mon-fri or sat,sun")
+            raise ValueError(
+                f"{part!r} is not a day of the week; write mon to sun, such as mon-fri or sat,sun"
+            )
         begin = _WEEKDAYS.index(first)
         length = (_WEEKDAYS.index(last) - begin) % 7 + 1
         days |= {(begin + number) % 7 + 1 for number in range(length)}
@@ -109,7 +112,7 @@ def _parse_time(text: str) -> time:
         return time(int(hour), int(minute))
     except ValueError:
         raise ValueError(
-            f"{text!r} is no time of day; write hours and minutes, from 00:00 to 23:59"
+            f"{text!r} is not a valid time of day; write hours and minutes, from 00:00 to 23:59"
         ) from None
 
 

@@ -48,7 +48,7 @@ class CronSchedule:
                     yield from filter(self._matches, days)
 
     def find_wait_below(self, duration: timedelta) -> timedelta | None:
-        """A time between two starts, in local time, below the duration; None if there is none."""
+        """A time between two starts, in local time, below the duration; None if none is so short."""
         starts = [timedelta(hours=at.hour, minutes=at.minute) for at in self.times]
         overnight = starts[0] - starts[-1]
         days = self.days_from(date(_LEAP_YEAR, 1, 1)) if duration > _DAY + overnight else ()
@@ -101,7 +101,8 @@ def _parse_cron_part(part: str, name: str, minimum: int, maximum: int, names: Se
     if not minimum <= first <= last <= maximum or (step and first_text and not last_text):
         names_hint = f" or {names[-1]}" if names else ""
         raise ValueError(
-            f"{part!r} is no {name}; write *, numbers from {minimum} to {maximum}{names_hint}, ranges such as"
+            f"{part!r} is not a valid {name}; write *, numbers from {minimum} to"
+            f" {maximum}{names_hint}, ranges such as"
             f" {minimum}-{maximum}, commas between them, and /steps after * or a range"
         )
     return range(first, last + 1, int(step or 1))

@@ -68,7 +68,9 @@ def parse_tag(text: str) -> tuple[str, str]:
 def parse_url(text: str) -> str:
     """An ``https://`` address, or a path relative to the page that contains the link."""
     if not _URL.fullmatch(text):
-        raise ValueError(f"{text!r} is not a place for links; write an https:// address or a relative path")
+        raise ValueError(
+            f"{text!r} is not a valid address for links; write an https:// address or a relative path"
+        )
     return text
 
 
@@ -100,12 +102,12 @@ def section_settings(name: str, value: Any, faults: list[Fault]) -> Mapping[str,
     if isinstance(value, Mapping):
         return value
     if value not in ("", None):
-        faults.append(Fault(name, f"{value!r} is no section; indent its settings below it"))
+        faults.append(Fault(name, f"{value!r} is not a section; indent its settings below it"))
     return {}
 
 
 def read_section(name: str, section_type: Any, value: Any, faults: list[Fault]) -> Any:
-    """Parse one section and add to ``faults``; a faulty setting keeps its default meanwhile."""
+    """Parse one section and add to ``faults``; a faulty setting keeps its default."""
     reader = DocumentReader(section_settings(name, value, faults), f"{name}.")
     by_key = {_document_key(setting): setting for setting in fields(section_type)}
     reader.reject_unknown(by_key, unknown_key_message(by_key))
@@ -134,7 +136,7 @@ def _document_key(setting: Field[Any]) -> str:
 def _scalar_parser(parse: Callable[[str], Any]) -> Callable[[Any], Any]:
     def parse_scalar(value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError(f"{value!r} is no single value; write it on one line after the colon")  # noqa: TRY004
+            raise ValueError(f"{value!r} is not a single value; write it on one line after the colon")  # noqa: TRY004
         return parse(str(value))
 
     return parse_scalar

@@ -116,7 +116,9 @@ class ModePolicy:
     """Which volumes may be modified at all."""
 
     default: Mode = _setting(_parse_mode, Mode.PROPOSE, "for volumes without a mode tag; never auto")
-    highest: Mode = _setting(_parse_mode, Mode.AUTO, "the most a tag may ask for; propose stops all flips")
+    highest: Mode = _setting(
+        _parse_mode, Mode.AUTO, "the highest mode a tag may request; propose stops all flips"
+    )
     opt_in_tag: tuple[str, str] = _setting(
         parse_tag,
         ("burstwatch:mode", "auto"),
@@ -134,7 +136,8 @@ class ModePolicy:
         elif key == MODE and value != Mode.AUTO:
             yield Fault(
                 "mode.opt_in_tag",
-                f"'{key}={value}' is no mode, so nobody could opt in; write {key}=auto or another tag",
+                f"'{key}={value}' is not a valid mode, so no one could opt in; write {key}=auto"
+                " or another tag",
             )
 
 
@@ -191,15 +194,15 @@ class CadencePolicy:
             ("focus_at_most", self.focus_at_most, FOCUS_TICK, "1m, the focus tick"),
         ):
             if duration < minimum:
-                shown = format_duration_literal(duration)
-                yield Fault(f"cadence.{name}", f"{shown} is too short; at least {minimum_text}")
+                duration_text = format_duration_literal(duration)
+                yield Fault(f"cadence.{name}", f"{duration_text} is too short; at least {minimum_text}")
         sweep_tick = format_duration_literal(self.sweep_tick)
         if self.sweep_tick < _MINUTE or self.sweep_tick % _MINUTE or _DAY % self.sweep_tick:
             reason = f"{sweep_tick} must be whole minutes that divide a day, such as 5m"
             yield Fault("cadence.sweep_tick", reason)
         if not self.sweep_tick <= self.sweep_at_most <= _DAY:
-            shown = format_duration_literal(self.sweep_at_most)
-            yield Fault("cadence.sweep_at_most", f"{shown} must be from sweep_tick {sweep_tick} to 1d")
+            sweep_text = format_duration_literal(self.sweep_at_most)
+            yield Fault("cadence.sweep_at_most", f"{sweep_text} must be from sweep_tick {sweep_tick} to 1d")
         if not self.watch_below_pct < self.calm_from_pct:
             reason = f"{self.calm_from_pct:g} must be above watch_below_pct {self.watch_below_pct:g}"
             yield Fault("cadence.calm_from_pct", reason)
@@ -223,7 +226,7 @@ class CadencePolicy:
             f"sweep_tick {format_duration_literal(self.sweep_tick)} + metric_lag"
             f" {format_duration_literal(self.metric_lag)} + tick_slack"
             f" {format_duration_literal(self.tick_slack)} + act_lead {format_duration_literal(self.act_lead)}"
-            f" = {required_s:.0f} s, but a volume of up to 33 GiB at {self.watch_below_pct:g} % can be dry"
+            f" = {required_s:.0f} s. But a volume of up to 33 GiB at {self.watch_below_pct:g} % can be empty"
             f" after {credits_left:.0f} credits / ({BURST_IOPS} - {baseline}) = {time_to_empty_s:.0f} s;"
             f" {advice}",
         )
@@ -274,7 +277,7 @@ class LevelPolicy:
         parse_duration, timedelta(minutes=30), "no longer critical beyond this time"
     )
     warning_within: timedelta = _setting(
-        parse_duration, timedelta(minutes=60), "warning when dry within this time"
+        parse_duration, timedelta(minutes=60), "warning when empty within this time"
     )
     warning_leave: timedelta = _setting(
         parse_duration, timedelta(minutes=90), "no longer warning beyond this time"
@@ -315,13 +318,13 @@ class AlertPolicy:
     # Slack takes a message a second from a webhook: ten alerts arrive within one tick, and people can read
     # ten.
     digest_above: int = _setting(parse_count, 10, "more alerts than this in one tick go out as one digest")
-    runbooks_url: str = _setting(parse_url, "runbooks", "where your people find the pages of runbooks/")
+    runbooks_url: str = _setting(parse_url, "runbooks", "the address of the pages of runbooks/")
 
     def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
         if self.remind_every < timedelta(minutes=5):
-            shown = format_duration_literal(self.remind_every)
-            yield Fault("alerts.remind_every", f"{shown} is too often; at least 5m")
+            interval_text = format_duration_literal(self.remind_every)
+            yield Fault("alerts.remind_every", f"{interval_text} is too often; at least 5m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,10 +338,10 @@ class FlipPolicy:
     target: VolumeType = _setting(
         choice_parser("a target", VolumeType.GP3, VolumeType.IO1, VolumeType.IO2),
         VolumeType.GP3,
-        "the type to flip to, where no tag names another",
+        "the type to flip to, if no tag names another",
     )
     # The observed peak is the mean of a minute; within the minute there are higher ones.
-    headroom_pct: float = _setting(parse_pct, 25.0, "what is bought above the demand that was seen")
+    headroom_pct: float = _setting(parse_pct, 25.0, "provisioned above the observed demand")
     act_at: ActAt = _setting(
         choice_parser("a level to act at", *ActAt),
         ActAt.AUTO,
@@ -351,7 +354,7 @@ class FlipPolicy:
     quota_rule: QuotaRule = _setting(
         choice_parser("a quota rule", *QuotaRule),
         QuotaRule.FOUR_PER_DAY,
-        "how often AWS lets a volume be modified; six_hours where it still refuses sooner",
+        "how often AWS lets a volume be modified; six_hours if it still refuses sooner",
     )
     # The caps bound what a mistake can do and cost; a fleet that needs more states its own numbers.
     fleet_cap: int = _setting(parse_count, 50, "volumes away from gp2 at once, or on their way")

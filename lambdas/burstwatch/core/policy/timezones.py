@@ -15,7 +15,7 @@ def parse_zone(text: str) -> ZoneInfo:
         return ZoneInfo(text)
     except (KeyError, ValueError, OSError):
         raise ValueError(
-            f"{text!r} is no known time zone; write an IANA name such as Europe/Berlin"
+            f"{text!r} is not a known time zone; write an IANA name such as Europe/Berlin"
         ) from None
 
 

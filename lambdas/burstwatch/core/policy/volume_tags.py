@@ -50,7 +50,7 @@ def read_tags(
     if known_windows is not None:
         faults += _unknown_window_faults(tags, known_windows)
     faults += [
-        f"{_format_value(key)} is no tag of burstwatch's; known: {', '.join(sorted(KNOWN))}"
+        f"{_format_value(key)} is not a burstwatch tag; known: {', '.join(sorted(KNOWN))}"
         for key in tags
         if key.lower().startswith(PREFIX) and key not in KNOWN and key != opt_in_key
     ]
@@ -71,8 +71,10 @@ def _requested_mode(reader: DocumentReader, policy: ModePolicy, *, is_opted_in: 
         try:
             return Mode(text)
         except ValueError:
-            shown = _format_value(text)
-            raise ValueError(f"{shown} is not observe, propose or auto; treated as {default_mode}") from None
+            mode_text = _format_value(text)
+            raise ValueError(
+                f"{mode_text} is not observe, propose or auto; treated as {default_mode}"
+            ) from None
 
     requested: Mode = reader.parse_optional(MODE, parse, Mode.AUTO if is_opted_in else default_mode)
     if reader.faults:
@@ -109,9 +111,8 @@ def _unknown_window_faults(tags: Mapping[str, str], known_windows: Collection[st
     listed = sorted(known_windows)[:_MAX_WINDOWS_NAMED]
     suffix = f" and {len(known_windows) - len(listed)} more" if len(known_windows) > len(listed) else ""
     known_text = f"known: {', '.join(listed)}{suffix}" if listed else "the policy has none"
-    return [
-        f"{WINDOW} calls {_format_value(', '.join(unknown_names))}, which nobody has defined; {known_text}"
-    ]
+    names_text = _format_value(", ".join(unknown_names))
+    return [f"{WINDOW} names {names_text}, which the policy does not define; {known_text}"]
 
 
 def _format_value(text: str) -> str:

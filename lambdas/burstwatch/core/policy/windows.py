@@ -169,8 +169,8 @@ class WindowState:
     """What the windows of one volume ask for now.
 
     ``upcoming`` is the next occurrence to start, or several if they start together. ``ended`` is the last one
-    to end, if that is less than the margin ago. ``missed_by`` is how late a flip that begins now would be
-    completed for the start for which it is wanted; None if it would be in time, or is not wanted.
+    to end, if that is less than the margin ago. ``missed_by`` is how long after the start a flip that begins
+    now would be completed; None if it would be in time, or is not wanted.
     """
 
     phase: WindowPhase
@@ -271,7 +271,7 @@ def occurrences(window: Window, since: datetime) -> Iterator[TimeInterval]:
 
 
 def occurrence_at(window: Window, now: datetime) -> TimeInterval | None:
-    """The scheduled occurrence that runs at ``now``; None if there is none."""
+    """The scheduled occurrence that runs at ``now``; None if no occurrence does."""
     first = next(occurrences(window, now), None)
     return first if first and first.start_at <= now else None
 
@@ -426,9 +426,11 @@ def _read_window(name: str, value: Any, faults: list[Fault]) -> Window | None:
     texts = {str(key): text if isinstance(text, str) else repr(text) for key, text in settings.items()}
     reader = DocumentReader(texts, f"windows.{name}.")
     if not _NAME.fullmatch(name):
-        reader.reject("", f"{name!r} is no name; write letters, digits, - and _, at most 63, no - or _ first")
+        reader.reject(
+            "", f"{name!r} is not a valid name; write letters, digits, - and _, at most 63, no - or _ first"
+        )
     if not isinstance(value, Mapping) and value not in ("", None):
-        reader.reject("", f"{value!r} is no window; indent its settings below it")
+        reader.reject("", f"{value!r} is not a window; indent its settings below it")
     reader.reject_unknown(_SETTING_KEYS, f"unknown key; known here: {', '.join(_SETTING_KEYS)}")
     window = Window(
         name=name,
@@ -484,7 +486,7 @@ def _parse_instant(zone: tzinfo | None, text: str) -> datetime:
         at = None
     if at is None:
         raise ValueError(
-            f"{text!r} is no instant; write 2026-11-20T18:00 and zone, or 2026-11-20T18:00+01:00"
+            f"{text!r} is not a valid time; write 2026-11-20T18:00 and zone, or 2026-11-20T18:00+01:00"
         )
     if at.tzinfo:
         return at.astimezone(UTC)
@@ -516,5 +518,7 @@ def _parse_sizes(text: str) -> range:
     match = _SIZE_RANGE.fullmatch(text)
     sizes = range(int(match[1]), int(match[2]) + 1) if match else range(0)
     if not sizes:
-        raise ValueError(f"{text!r} is no range of sizes; write the least and the most GiB, such as 100-500")
+        raise ValueError(
+            f"{text!r} is not a valid range of sizes; write the least and the most GiB, such as 100-500"
+        )
     return sizes

@@ -40,7 +40,7 @@ def find_due_alert(
     if kind is None:
         return DueAlert(kind=None, reason=reason, state=state)
     if mode is Mode.OBSERVE:
-        # nobody is notified; but what was open before the volume came into this mode is closed
+        # no one is notified, but alerts that were open before the volume came into this mode are closed
         quiet_state = _clear_alert_flags(state) if kind is AlertKind.RECOVERED else state
         return DueAlert(kind=None, reason=f"{reason}; mode observe sends no alert", state=quiet_state)
     is_about_drain = kind in _DRAIN_ALERTS
@@ -138,8 +138,8 @@ def record_host_stall(
     duration = f" for {stall.total_s:,.1f} s" if stall.total_s is not None else ""
     event = Event(
         kind=EntryKind.STALL,
-        summary=f"stood still{duration}, says its host",
-        details=("CloudWatch shows no reason yet; the host is nearer, and minutes earlier.",)
+        summary=f"stalled{duration}, according to its host",
+        details=("CloudWatch shows no reason yet; the host sees it minutes earlier.",)
         if should_alert
         else (),
         alert=AlertKind.HOST_STALL if should_alert else None,

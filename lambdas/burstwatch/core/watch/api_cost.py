@@ -11,7 +11,7 @@ MONTH_S = 30 * 24 * 3600
 
 
 def metric_usd_per_month(interval_s: int, metrics: int = 1) -> float:
-    """Dollars for reading so many metrics of one volume at this interval for 30 days."""
+    """Dollars for reading this many metrics of one volume at this interval for 30 days."""
     return MONTH_S / interval_s * metrics * USD_PER_METRIC
 
 

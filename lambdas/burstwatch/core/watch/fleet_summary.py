@@ -14,7 +14,7 @@ class FleetSummary:
     """How many volumes are watched, in focus, flipped, and at each level.
 
     ``watched`` is None before the first complete sweep. ``lowest_balance_pct`` is that of the volumes with
-    anything going on, None if there are none.
+    anything going on, None without such a volume.
     """
 
     watched: int | None

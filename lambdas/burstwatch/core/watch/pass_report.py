@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "burstwatch.report/v1"
 _MIN_FULL_VOLUMES: Final = 10
-"""So many volumes are not all idle: when none of them has a fresh datapoint, CloudWatch is late."""
+"""This many volumes are not all idle: when none of them has a fresh datapoint, CloudWatch is late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +75,11 @@ class PassReport:
         return self.count(OutcomeStatus.REFUSED) > 0
 
     def count(self, *statuses: OutcomeStatus) -> int:
-        """How many volumes it came to this with."""
+        """The number of volumes with one of these outcomes."""
         return sum(outcome.status in statuses for outcome in self.outcomes.values())
 
     def outcome_of(self, decision: Decision) -> Outcome:
-        """What became of the volume in this pass."""
+        """The outcome of the volume in this pass."""
         if (outcome := self.outcomes.get(decision.volume_id)) is not None:
             return outcome
         is_proposed = not self.is_read_only and decision.has_recommendation
@@ -96,8 +96,8 @@ class PassReport:
     def worst_datapoint_age_s(self) -> float | None:
         """The age of the oldest datapoint among the volumes whose next one is overdue if it is old.
 
-        A volume that is not full must publish, one that just arrived may not do so yet, and a full one may be
-        idle: full ones count only where not one of ten or more has a fresh datapoint.
+        A volume that is not full must publish, but one that just arrived may not do so yet. A full one may be
+        idle: full ones count only if there are ten or more and none of them has a fresh datapoint.
         """
         return self._worst_datapoint[0] if self._worst_datapoint else None
 

@@ -77,7 +77,7 @@ class WindowSchedule:
 
     def _compute_status(self, names: frozenset[str], size_gib: int) -> WindowState:
         if names & self.unreadable_names:
-            return WindowState(phase=WindowPhase.BETWEEN)  # neither out nor back while nobody knows
+            return WindowState(phase=WindowPhase.BETWEEN)  # no flip while a window is unknown
         lead = self.policy.lead
         return window_state(
             self.policy.windows,
@@ -144,7 +144,7 @@ def _make_announcement(
     unlisted = len(window_start.due) - _MAX_NAMED
     listed = ", ".join(window_start.due[:_MAX_NAMED]) + (f" and {unlisted:,} more" if unlisted > 0 else "")
     later = (
-        f"; {len(window_start.not_yet_due):,} more, smaller or less hurried, follow"
+        f"; {len(window_start.not_yet_due):,} more, smaller or less urgent, follow"
         if window_start.not_yet_due
         else ""
     )
@@ -157,7 +157,7 @@ def _make_announcement(
             "details": [
                 f"It lasts {until}.",
                 f"Due now: {listed}{later}.",
-                "In mode auto they are moved by a watchdog that may act; the others are left to people.",
+                "A watchdog that may act flips the volumes in mode auto; the others require manual action.",
             ],
             "window": occurrence.window,
             "starts_at": format_instant(start_at_s),

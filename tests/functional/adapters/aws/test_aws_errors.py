@@ -205,9 +205,9 @@ def test_a_very_long_message_is_cut():
             "RequestTimeTooSkewed",
             "too large",
             {"HTTPHeaders": {}},
-            "AWS finds the time of the request wrong; set",
+            "AWS rejects the time of the request; set",
         ),
-        ("RequestTimeTooSkewed", "too large", {"HTTPHeaders": {"date": "soon"}}, "of the request wrong; set"),
+        ("RequestTimeTooSkewed", "too large", {"HTTPHeaders": {"date": "soon"}}, "of the request; set"),
     ],
 )
 def test_a_wrong_clock_is_distinguished_from_bad_credentials_and_by_how_much(
@@ -411,7 +411,7 @@ def test_bytes_that_botocore_stumbles_over_are_an_answer_that_failed(body):
         client = aws.client("cloudwatch", session=session)
         botocore_hooks.install_hooks(client)
         with (
-            pytest.raises(AwsError, match="no answer of AWS's"),
+            pytest.raises(AwsError, match="not a response from AWS"),
             translate_errors("cloudwatch:GetMetricData"),
         ):
             client.get_metric_data(MetricDataQueries=[{"Id": "m0"}], **SPAN)
@@ -423,7 +423,10 @@ def test_an_invalid_number_is_a_failed_response():
     answer = CannedResponse(b"<r><volumeSet><item><size>many</size></item></volumeSet></r>")
     with loopback_aws(lambda *_: answer) as aws:
         client = aws.client("ec2", session=session)
-        with pytest.raises(AwsError, match="no answer of AWS's"), translate_errors("ec2:DescribeVolumes"):
+        with (
+            pytest.raises(AwsError, match="not a response from AWS"),
+            translate_errors("ec2:DescribeVolumes"),
+        ):
             client.describe_volumes()
 
 

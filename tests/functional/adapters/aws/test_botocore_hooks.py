@@ -38,7 +38,7 @@ def describe_volumes(body, **response):
     ],
 )
 def test_a_value_that_cannot_be_read_is_a_failed_call(inside):
-    with pytest.raises(ResponseParserError, match="no answer of AWS's"):
+    with pytest.raises(ResponseParserError, match="not a response from AWS"):
         describe_volumes(listing_with(inside))
 
 

@@ -250,7 +250,7 @@ def test_a_refusal_takes_one_request_and_modifies_nothing(code, status, guard, c
         ("IncorrectModificationState", "wait until its modification is completed"),
         ("VolumeModificationRateExceeded", "wait, AWS allows four modifications of a volume in 24 hours"),
         ("IncorrectState", "wait until it is in-use or available"),
-        ("MaxIOPSLimitExceeded", "ask for a higher quota (Service Quotas, Amazon EBS), or free some of it"),
+        ("MaxIOPSLimitExceeded", "request a higher quota (Service Quotas, Amazon EBS), or free some of it"),
         ("VolumeIOPSLimit", "ask for fewer IOPS, or spread them over several volumes"),
         ("UnsupportedOperation", "change it by hand, AWS does not allow this here"),
     ],
@@ -421,7 +421,7 @@ AWS = "https://ec2.us-east-1.amazonaws.com"
     [
         (botocore.ConnectTimeoutError(endpoint_url=AWS), Refused),
         (botocore.ProxyConnectionError(proxy_url="http://proxy:3128"), Refused),
-        (botocore.ParamValidationError(report="Iops is no number"), Refused),
+        (botocore.ParamValidationError(report="Iops is not a number"), Refused),
         (botocore.NoRegionError(), Refused),
         (botocore.CredentialRetrievalError(provider="sso", error_msg="expired"), Refused),
         (botocore.SSLError(endpoint_url=AWS, error="record layer failure"), OutcomeUnknown),

@@ -110,7 +110,7 @@ def test_what_fails_twice_is_reported():
     fault = {"SenderFault": False, "Code": "InternalError", "Message": "oops"}
     _, sending = batch_response({2: fault}, {0: fault})
     assert sending.failed.keys() == {volume(2)}
-    assert "a later tick asks again" in sending.failed[volume(2)]
+    assert "a later tick sends it again" in sending.failed[volume(2)]
 
 
 def test_an_entry_missing_from_the_response_does_not_count_as_sent():

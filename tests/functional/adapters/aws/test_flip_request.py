@@ -75,21 +75,21 @@ VALID_BODY = json.loads(a_request().to_body())
     ("changes", "message"),
     [
         ({"schema": "burstwatch.flip_request/v2"}, '/v2" is not burstwatch.flip_request/v1'),
-        ({"volume_id": 7}, "'volume_id': 7 is no volume id"),
-        ({"volume_id": "i-0123"}, "is no volume id"),
-        ({"volume_id": "vol-0123"}, "is no volume id"),
-        ({"volume_id": "vol-0123456789abcdef0\n"}, "is no volume id"),
-        ({"direction": "up"}, "'direction': \"up\" is none of out, back"),
-        ({"cause": ["draining"]}, "'cause': [\"draining\"] is none of draining, window"),
-        ({"because": None}, "'because': null is no text"),
-        ({"time": "2026-11-20T18:00:35"}, "'time': \"2026-11-20T18:00:35\" is no instant"),
-        ({"time": "<aws.scheduler.scheduled-time>"}, "is no instant such as 2026-11-20T18:00:00Z"),
-        ({"time": 1}, "is no instant"),
+        ({"volume_id": 7}, "'volume_id': 7 is not a valid volume ID"),
+        ({"volume_id": "i-0123"}, "is not a valid volume ID"),
+        ({"volume_id": "vol-0123"}, "is not a valid volume ID"),
+        ({"volume_id": "vol-0123456789abcdef0\n"}, "is not a valid volume ID"),
+        ({"direction": "up"}, "'direction': \"up\" is not one of out, back"),
+        ({"cause": ["draining"]}, "'cause': [\"draining\"] is not one of draining, window"),
+        ({"because": None}, "'because': null is not a text"),
+        ({"time": "2026-11-20T18:00:35"}, "'time': \"2026-11-20T18:00:35\" is not a valid time"),
+        ({"time": "<aws.scheduler.scheduled-time>"}, "is not a valid time such as 2026-11-20T18:00:00Z"),
+        ({"time": 1}, "is not a valid time"),
         ({"extra": 1}, '"extra" is not known'),
     ],
 )  # fmt: skip
 def test_poison_is_refused_by_name(changes, message):
-    with pytest.raises(MalformedRequestError, match="no flip request") as exc_info:
+    with pytest.raises(MalformedRequestError, match="not a flip request") as exc_info:
         FlipRequest.from_body(json.dumps(VALID_BODY | changes))
     assert message in str(exc_info.value)
 
@@ -103,11 +103,11 @@ def test_poison_is_refused_by_name(changes, message):
         ({"return_after_s": 1}, '"return_after_s" is not known'),
         ({"why": "because"}, '"why" is not known'),
         ({"extends": True}, '"extends" is not known'),
-        ({"cause": "by_hand"}, "by_hand is never asked of the queue"),
+        ({"cause": "by_hand"}, "by_hand is never requested through the queue"),
     ],
 )
 def test_what_only_a_person_may_order_is_poison(changes, message):
-    with pytest.raises(MalformedRequestError, match="no flip request") as exc_info:
+    with pytest.raises(MalformedRequestError, match="not a flip request") as exc_info:
         FlipRequest.from_body(json.dumps(VALID_BODY | changes))
     assert message in str(exc_info.value)
 
@@ -126,7 +126,7 @@ def test_the_return_of_what_a_person_flipped_is_requested_by_the_watchdog():
     ],
 )
 def test_an_invalid_request_is_poison(body):
-    with pytest.raises(MalformedRequestError, match="no flip request"):
+    with pytest.raises(MalformedRequestError, match="not a flip request"):
         FlipRequest.from_body(body)
 
 
@@ -182,6 +182,6 @@ def test_a_repeated_tick_adds_nothing_and_a_minute_later_it_is_a_new_request():
 )
 def test_poison_is_reported_in_a_short_sentence(changes):
     body = json.dumps(json.loads(a_request().to_body()) | changes)
-    with pytest.raises(MalformedRequestError, match="no flip request") as exc_info:
+    with pytest.raises(MalformedRequestError, match="not a flip request") as exc_info:
         FlipRequest.from_body(body)
     assert len(str(exc_info.value)) < 1_000

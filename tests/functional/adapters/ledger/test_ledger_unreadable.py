@@ -457,7 +457,7 @@ def test_a_tick_and_a_roster_that_cannot_be_read_stop_no_sweep_and_are_written_a
 
 
 def test_every_field_of_a_state_is_read_back():
-    """One without a reader would be forgotten at every look."""
+    """One without a reader would be forgotten at every poll."""
     for kind, readers, field_names in (
         (flip_state.Flip, flip_state._FLIP_READERS, flip_state._FLIP_FIELD_NAMES),
         (flip_state.ModificationUse, flip_state._MODIFICATION_USE_READERS, {}),

@@ -78,7 +78,7 @@ def test_a_drain_is_reported_by_its_course_its_cause_and_commands_to_paste():
     payload = render(a_drain_alert_with_cause())
     header, body, *steps = [block["text"]["text"] for block in payload["blocks"] if "text" in block][:5]
     assert header == (
-        "🟠 critical: claim data-etcd-0 in kube-system, dry in about 12 min"
+        "🟠 critical: claim data-etcd-0 in kube-system, empty in about 12 min"
         " (vol-0123456789abcdef0, /dev/xvda on i-0fedcba9876543210 build-3)"
     )
     assert body.splitlines()[:1] + body.splitlines()[3:] == [

@@ -98,7 +98,7 @@ def test_a_drain_names_its_cause_to_people_and_to_programs(publish):
     assert document["volume"]["claim"] == "data-etcd-0"
     assert document["evidence"]["drain"]["days_alike"] == 5
     assert request["Subject"].startswith(
-        "critical: claim data-etcd-0 in kube-system, dry in about 12 min (vol-"
+        "critical: claim data-etcd-0 in kube-system, empty in about 12 min (vol-"
     )
 
 

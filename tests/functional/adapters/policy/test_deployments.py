@@ -173,7 +173,7 @@ def test_a_parameter_without_a_date_fails_the_call():
         def get_parameters_by_path(self, **_):
             return {"Parameters": [{"Name": "/burstwatch/deployments/one", "Value": "{}"}]}
 
-    with pytest.raises(AwsError, match="a parameter below /burstwatch/deployments is told as"):
+    with pytest.raises(AwsError, match="a parameter below /burstwatch/deployments is given as"):
         find_deployments(Parameters())
 
 

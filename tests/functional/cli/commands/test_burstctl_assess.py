@@ -238,7 +238,7 @@ def test_of_a_large_fleet_the_urgent_are_shown_and_the_calm_are_counted(cli, lab
     assert [line.split()[0] for line in result.out.splitlines()[:2]] == ["LEVEL", "warning"]
     assert result.out.splitlines()[2:] == [
         "and 26 calm volumes, lowest 96.2 %",
-        "and 1 unwatched volume: 1 cannot run dry",
+        "and 1 unwatched volume: 1 cannot run empty",
         "(--all shows everything)",
     ]
     assert len(cli.run("assess", "--all").out.splitlines()) == 1 + 28

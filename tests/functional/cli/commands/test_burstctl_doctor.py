@@ -299,7 +299,7 @@ def test_volumes_that_cannot_be_watched_and_why(cli):
     assert {(text.partition(":")[0], item["fix"]) for text, item in reported.items() if item["fix"]} >= {
         ("1 volume idle", "nothing to do: a full volume that serves nothing need not publish a balance"),
         ("1 volume detached", "nothing to do: looked at from the minute it is attached"),
-        ("1 volume cannot run dry", "nothing to do: from 1,000 GiB on it earns what it can spend"),
+        ("1 volume cannot run empty", "nothing to do: from 1,000 GiB on it earns what it can spend"),
     }
     assert result.code == 3
 
@@ -553,9 +553,9 @@ def test_an_invalid_webhook_address_or_one_without_a_server(cli, lab):
 
     assert (wrong.code, silent.code) == (2, 1)
     assert "is not an https:// one: copy it again" in single_finding(wrong, "slack")["seen"]
-    assert "Slack was not reached (Connection refused)" in single_finding(silent, "slack")["seen"].replace(
-        "[Errno 111] ", ""
-    )
+    assert "Slack could not be reached (Connection refused)" in single_finding(silent, "slack")[
+        "seen"
+    ].replace("[Errno 111] ", "")
     assert "secret" not in wrong.err + silent.out + silent.err
 
 

@@ -32,7 +32,7 @@ def test_the_arithmetic_of_a_draining_volume(cli, lab):
 
     assert result.code == 0, "attention is for assess and watch"
     assert f"\n{volume_id} (build-3), gp2, 100 GiB, on i-0123456789abcdef0 as" in result.out
-    assert by_topic["Level"] == "warning: at this pace it is dry within 60 min"
+    assert by_topic["Level"] == "warning: at this pace it is empty within 60 min"
     assert by_topic["Baseline"] == "3 * 100 GiB = 300 IOPS; as many credits come back per second"
     assert by_topic["Balance"] == (
         "41.0 % of 5,400,000 = 2,214,000 credits, lowest of the minute that ended 17:59 UTC, 60 s ago"
@@ -105,7 +105,7 @@ def test_a_calm_volume_is_evaluated_in_the_sweep(cli, lab):
 @pytest.mark.parametrize(
     ("facts", "level"),
     [
-        ({"size_gib": 1200}, "unknown: cannot run dry"),
+        ({"size_gib": 1200}, "unknown: cannot run empty"),
         ({"attached": False}, "unknown: detached"),
         ({"volume_type": "gp3"}, "unknown: no burst credits"),
     ],
@@ -176,7 +176,7 @@ def test_json_is_always_one_object(cli, lab):
     explained = cli.run("explain", add_warning(lab), "--json").document
     assert explained["schema"] == "burstwatch.explanation/v1"
     assert explained["volume"]["level"] == "warning"
-    assert explained["because"] == "at this pace it is dry within 60 min"
+    assert explained["because"] == "at this pace it is empty within 60 min"
     assert cli.run("explain", ignored, "--json").document["ignored"] == [ignored]
     result = cli.run("explain", "vol-0123456789abcdef0", "--json")
     assert result.document["volume"] is None

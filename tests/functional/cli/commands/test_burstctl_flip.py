@@ -64,7 +64,7 @@ def test_the_plan_states_what_why_for_how_much_and_what_undoes_it(cli, lab):
         "          io1   io1 with 3,000 IOPS                        $207.50 a month",
         "          io2   io2 with 3,000 IOPS                        $207.50 a month",
         "          stay  gp2                                         $10.00 a month",
-        "Then      returns when the time asked for is over and its load is calm, at the",
+        "Then      returns when the requested time is over and its load is calm, at the",
         "            earliest in 6 h (00:00 Sat UTC)",
         "Quota     0 of AWS's 4 modifications in 24 h are used, this is number 1",
         "AWS       allows it to this identity (dry run)",
@@ -167,7 +167,7 @@ def test_the_prompt_warns_when_nothing_will_flip_the_volume_back(cli, lab):
     assert requests, "somebody was asked"
     assert warning in text
     assert f"return it yourself: burstctl flip-back {volume_id} --region us-east-1" in text
-    assert "brings it back" not in text + result.out, "one answer, not two"
+    assert "flips it back" not in text + result.out, "one answer, not two"
 
 
 def test_no_warning_while_a_watchdog_that_may_act_is_running(cli, lab):
@@ -312,7 +312,7 @@ def test_an_exhausted_volume_gets_what_it_had_while_it_had_credits(cli, lab):
         (["--iops", "0"], "0 is not in the range x>=1"),
         (["--for", "10s"], "10s must be from 1m to 30d."),
         (["--for", "31d"], "31d must be from 1m to 30d."),
-        (["--for", "soon"], "'soon' is not a span; write a whole number and s, m, h or d"),
+        (["--for", "soon"], "'soon' is not a valid duration; write a whole number and s, m, h or d"),
         (["--override", "held"], "--override requires --reason: the ledger keeps it."),
         (
             ["--override", "fear", "--reason", "x"],
@@ -620,7 +620,7 @@ def test_a_flip_in_progress_is_reported_and_not_priced_as_a_change(cli, lab):
     assert f"when it is done, burstctl flip-back {volume_id} makes it gp2 again" in early_words
     assert "Now on its way back to gp2 already, requested by anna (user/moto) " in again_words
     for result, expected in ((early, early_words), (second_result, again_words)):
-        assert "Refused modification_in_progress: a modification of it is " in expected
+        assert "Refused modification_in_progress: its modification is " in expected
         assert not [
             item for item in ("Change", "Cost", "->", "no_change_needed") if item in expected + result.err
         ]
@@ -690,13 +690,13 @@ def test_a_volume_already_on_the_requested_target_is_only_extended(cli, lab):
     assert "Keep 1 volume? [y/N]" in result.err
     assert f"WARNING: nothing will return {volume_id} when the time is over" in result.err
     # 19:00 and six hours
-    assert "is kept gp3 with 3,000 IOPS and 128 MiB/s until 2026-11-21T01:00:00Z, asked for by anna" in text
+    assert "is kept gp3 with 3,000 IOPS and 128 MiB/s until 2026-11-21T01:00:00Z, requested by anna" in text
     assert count_modify_calls(lab) == before
     flip = flip_of(cli, volume_id)
     assert (flip.is_permanent, flip.return_after_s) == (False, lab.clock.now_s() + 6 * AN_HOUR_S)
     assert cli.entry_kinds(volume_id)[-1] == "kept"
     history = " ".join(cli.run("history", volume_id).out.split())
-    assert "until 2026-11-21T01:00:00Z, asked for by anna (user/moto) INC-7" in history
+    assert "until 2026-11-21T01:00:00Z, requested by anna (user/moto) INC-7" in history
     second_result = " ".join(cli.run("flip", volume_id, "--for", "9h", "--dry-run").out.split())
     assert (
         "only how long; so far for 6 h (until 01:00 Sat UTC), requested by anna (user/moto) " in second_result

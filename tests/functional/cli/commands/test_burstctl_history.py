@@ -45,16 +45,16 @@ def test_the_history_of_a_flip_and_its_return(cli, lab):
     # io1: 12.50 + 4,000 x 0.065 = 272.50, 262.50 more than gp2; 80 min are 262.50 / 730 x 4/3 = 0.48
     parts = (
         "18:00 level ok -> critical",
-        "18:00 alert BurstBalanceDraining: critical: ci-7, dry in about 10 min",
+        "18:00 alert BurstBalanceDraining: critical: ci-7, empty in about 10 min",
         "delivered to terminal",
-        "18:00 is to become io1 with 4,000 IOPS, asked for by anna (user/moto) INC-7",
-        "18:00 is on its way to io1 with 4,000 IOPS Asked for by anna (user/moto)",
+        "18:00 is to become io1 with 4,000 IOPS, requested by anna (user/moto) INC-7",
+        "18:00 is on its way to io1 with 4,000 IOPS Requested by anna (user/moto)",
         "It was gp2; this costs $262.50 a month more",
         "18:00 alert VolumeFlipped",
         "18:40 is io1 with 4,000 IOPS now",
-        "19:20 is to become gp2, asked for by watchdog calm for 30 min",
+        "19:20 is to become gp2, requested by watchdog calm for 30 min",
         "It was away for 80 min, which cost $0.48 more.",
-        "is gp2 again, as it was before",
+        "is gp2 again, as before",
         f"{volume_id} now",
         "2 of AWS's 4 modifications in 24 h are used (18:00 by anna (user/moto), 19:20 by watchdog);"
         " the next is free when the last is over",
@@ -95,7 +95,7 @@ def test_refused_failed_and_unclear_flips(cli, lab):
 
     cli.run("watch", "--act", "--once")
 
-    assert "is not moved to gp3: held" in history_lines(cli, refused)
+    assert "was not flipped to gp3: held" in history_lines(cli, refused)
     assert "was not changed to gp3" in history_lines(cli, failed)
     assert "1 attempt; the watchdog makes the next in 1 min (18:01 UTC)" in history_lines(cli, failed)
     assert "and the answer was lost" in history_lines(cli, unclear)

@@ -26,7 +26,7 @@ def test_every_fault_is_reported_at_once_each_with_its_line_and_path(cli):
     assert result.code == 2
     places = {line.partition(": ")[0] for line in result.out.splitlines()}
     assert places == {"bad.yaml:3", "bad.yaml:5", "bad.yaml:6", "bad.yaml:8"}
-    assert "bad.yaml:5: levels.warning_within: 'soon' is not a span" in result.out
+    assert "bad.yaml:5: levels.warning_within: 'soon' is not a valid duration" in result.out
     assert result.error_lines == ["burstctl: bad.yaml has 4 faults"]
 
 
@@ -205,4 +205,4 @@ def test_of_very_many_faults_the_first_are_reported_and_the_rest_is_counted(cli)
 
     result = cli.run("policy", "check", "bad.yaml")
 
-    assert "bad.yaml: 850 more faults; mend these first" in result.out.splitlines()
+    assert "bad.yaml: 850 more faults; fix these first" in result.out.splitlines()

@@ -95,7 +95,7 @@ def test_every_fault_is_reported_before_a_call_to_aws(cli, lab, stack):
     result = push(cli, "bad.yaml", "--yes")
 
     assert result.code == 2
-    assert "bad.yaml:3: levels.warning_within: 'soon' is not a span" in result.err
+    assert "bad.yaml:3: levels.warning_within: 'soon' is not a valid duration" in result.err
     assert "bad.yaml:4: levels.colour: unknown key" in result.err
     assert lab.faults.call_counts() == {}
 

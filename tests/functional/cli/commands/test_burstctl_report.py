@@ -117,7 +117,7 @@ def test_the_urgent_are_reported_first_with_what_to_do(cli, lab, page):
     assert data["volumes"]["id"][:2] == [exhausted, critical]
     assert data["volumes"]["level"] == ["exhausted", "critical", "warning", "ok"]
     facts = dict(data["told"][critical]["facts"])
-    assert facts["Why"] == "at this pace it is dry within 15 min"
+    assert facts["Why"] == "at this pace it is empty within 15 min"
     assert facts["Reading"] == "1,782,000 credits, 60 s old"
 
 
@@ -172,10 +172,10 @@ def test_what_the_watchdog_did_and_refused_is_reported_with_its_reason_and_its_m
 
     page_text = visible_text(page)
     for part in (
-        "is not moved to gp3: held",
+        "was not flipped to gp3: held",
         "Refused: it is on hold by anna (user/moto): audit snapshot.",
         "is on its way to io1 with",
-        "is gp2 again, as it was before",
+        "is gp2 again, as before",
         "put on hold for",
     ):
         assert part in page_text

@@ -53,7 +53,7 @@ def test_once_evaluates_records_and_alerts(cli, lab):
     assert result.code == 3
     assert [line.split()[0] for line in result.out.splitlines()] == ["LEVEL", "critical", "ok"]
     assert "alerts: terminal" in result.err
-    assert "critical: ci-7, dry in about 10 min" in result.err
+    assert "critical: ci-7, empty in about 10 min" in result.err
     with SqliteLedger.open(cli.ledger_path) as ledger:
         assert [entry.kind for entry in ledger.entries(critical)] == [
             EntryKind.LEVEL_CHANGED,
@@ -78,7 +78,7 @@ def test_a_second_pass_repeats_no_alert(cli, lab):
     result = cli.run("watch", "--once")
 
     assert result.code == 3
-    assert "dry in about" not in result.err
+    assert "empty in about" not in result.err
 
 
 def test_many_alerts_at_once_are_one_digest(cli, lab):
@@ -398,7 +398,7 @@ def test_a_policy_that_turns_bad_alerts_once_and_the_last_good_one_stays(cli, fa
 
     assert in_force == ["0:30:00"] * 4 + ["1:00:00"], "good, good, bad, bad, mended"
     assert result.err.count("policy rejected; the last good one stays in force") == 1
-    assert "policy.yaml:3: levels.warning_within: 'soon' is not a span" in result.err
+    assert "policy.yaml:3: levels.warning_within: 'soon' is not a valid duration" in result.err
     assert "burstctl policy check policy.yaml" in result.err
     assert "policy: policy.yaml (found here) is good and in force from now on" in result.err
     with SqliteLedger.open(cli.ledger_path) as ledger:

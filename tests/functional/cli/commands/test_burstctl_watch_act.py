@@ -42,7 +42,7 @@ def test_an_opted_in_volume_is_flipped_and_reported_and_needs_no_attention(cli, 
         " at most 50 at once for $1,000.00 a month more (us-east-1 list prices)"
     ) in result.err
     assert "1 critical; 1 flipped" in result.err
-    assert f"flipped: {volume_id} (ci-7): critical: at this pace it is dry within 15 min" in result.err
+    assert f"flipped: {volume_id} (ci-7): critical: at this pace it is empty within 15 min" in result.err
     assert result.out.splitlines()[0].split()[5:7] == ["(UTC)", "FLIP"]
     assert "flipped now" in result.out
 
@@ -277,7 +277,7 @@ def test_the_pause_after_a_failure_is_not_reported_as_a_refusal(cli, lab):
 
     second = cli.run("watch", "--act", "--once")
 
-    assert "tries again in 1 min (18:01 UTC), if that is still wanted and no guard" in " ".join(
+    assert "tries again in 1 min (18:01 UTC), if that is still needed and no guard" in " ".join(
         first.err.split()
     )
     assert f"refused: {volume_id} (etcd-1): cooldown: the last attempt failed" in second.err
@@ -297,14 +297,14 @@ def test_an_externally_changed_volume_is_flipped_back_once_released(cli, lab):
 
     reported = " ".join(cli.run("watch", "--act", "--once").err.split())
     assert "changed by others: etcd-1 was made io2 with 5,000 IOPS" in reported
-    assert "Then it brings it back to gp2 when its load is calm." in reported
+    assert "Then the watchdog flips it back to gp2 when its load is calm." in reported
     assert "LeftOnTarget" not in reported
 
     reminded = " ".join(run_passes(cli, lab, 1, every_s=86_400).err.split())
     # io2: 100 x 0.125 + 5,000 x 0.065 = 337.50, 327.50 more than gp2; / 730 x 24 = 10.77
     assert "left on target: etcd-1 is still io2 after" in reminded
     assert "$10.77 a day more" in reminded
-    assert "It was gp2 before it became io2 with 5,000 IOPS." in reminded
+    assert "It was gp2 before it was changed to io2 with 5,000 IOPS." in reminded
     assert modification_targets(lab, volume_id) == ["io1", "io2"]
 
     assert cli.run("release", volume_id).code == 0
@@ -339,7 +339,7 @@ def test_a_return_that_cannot_be_made_is_reported_daily(cli, lab, tags):
     late = " ".join(run_passes(cli, lab, 1, every_s=3_600).err.split())
     assert "left on target" not in early
     assert "left on target: etcd-1 is still" in late
-    assert "It should be back by now, but waits for calm: CloudWatch does not say what it serves." in late
+    assert "It should have returned by now, but waits for calm: CloudWatch does not show its load." in late
     assert "left on target" not in run_passes(cli, lab, 1, every_s=3_600).err
     assert "left on target" in run_passes(cli, lab, 1, every_s=86_400).err
 
@@ -389,7 +389,7 @@ def test_a_volume_ignored_since_its_flip_is_left_and_names_that_as_the_reason(cl
     text = " ".join(run_passes(cli, lab, 1).err.split())
     run_passes(cli, lab, 6)
 
-    assert "It is tagged burstwatch:ignore: the watchdog brings it back only without that tag." in text
+    assert "It is tagged burstwatch:ignore: the watchdog flips it back only without that tag." in text
     assert modification_targets(lab, volume_id) == ["io1"]
     lab.fleet.set_tags(volume_id, {"burstwatch:ignore": None})
     run_passes(cli, lab, 2)
@@ -410,7 +410,7 @@ def test_a_return_on_hold_for_a_day_names_the_hold_and_what_lifts_it(cli, lab, e
     text = " ".join(run_passes(cli, lab, 2, every_s=45_000).err.split())
 
     assert "left on target: calm is still io1" in text
-    assert "It should be back by now, but it is on hold by" in text
+    assert "It should have returned by now, but it is on hold by" in text
     assert "until 2026-11-23T19:00:00Z" in text
     assert f"burstctl release {target}" in text
     assert cli.run("release", target).code == 0

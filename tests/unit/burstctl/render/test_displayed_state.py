@@ -94,7 +94,7 @@ def test_the_reserve_is_not_subtracted_from_less_time_than_it_is(balance):
 def test_the_next_command_comes_first_when_something_is_critical():
     lines, text = explain(a_decision(an_assessment(draining_to(18, 3, count=20))), verbose=False)
     assert lines == [
-        "CRITICAL: dry in about 5 min (12:05), not before 12:05 UTC",
+        "CRITICAL: empty in about 5 min (12:05), not before 12:05 UTC",
         "  burstctl flip vol-0a1 --region us-east-1 --to gp3 --iops 3000 \\",
         "      --throughput 128",
         "AWS is expected to take 15 min to 50 min for 100 GiB; empty in about 5 min;",
@@ -174,7 +174,7 @@ def test_a_volume_that_returned_has_no_level_before_its_first_fresh_datapoint():
     assessment = an_assessment(balances(), modified_at_s=back_s, arrived_at_s=back_s)
     decision = a_decision(assessment, a_state(level=Level.OK, returned_at_s=back_s))
     assert level_label(decision) == "unknown"
-    assert describe_depletion(decision, NOW_S) == "too new to tell"
+    assert describe_depletion(decision, NOW_S) == "too new"
 
 
 def test_a_stuck_change_of_a_volume_without_credits_comes_before_what_only_drains():

@@ -124,7 +124,7 @@ def test_an_alert_is_one_document():
             "latest_at": "2026-11-20T12:05:00Z",
         },
         "evidence": {
-            "because": "at this pace it is dry within 15 min",
+            "because": "at this pace it is empty within 15 min",
             "drain_per_s_by_horizon": {"3m": 2_700.0, "5m": 2_700.0, "10m": 2_700.0, "15m": 2_700.0},
             "consumed_read_iops": None,
             "consumed_write_iops": None,
@@ -225,7 +225,7 @@ def test_an_alert_from_before_a_key_was_added_can_be_read():
         del document["evidence"][name]
     alert = Alert.from_document(document)
     assert (alert.reading["unknown_because"], alert.volume["called"]) == (None, None)
-    assert format_title(alert) == "critical: ci-7, dry in about 5 min (vol-0a1, i-0a1)"
+    assert format_title(alert) == "critical: ci-7, empty in about 5 min (vol-0a1, i-0a1)"
     assert "It has been draining" not in " ".join(format_sentences(alert))
 
 
@@ -358,13 +358,13 @@ def test_an_unknown_volume_has_no_numbers_but_a_reason():
 @pytest.mark.parametrize(
     ("balance", "expected"),
     [
-        (draining_to(18, 3, count=20), "dry in about 5 min (12:05), not before 12:05 UTC"),
+        (draining_to(18, 3, count=20), "empty in about 5 min (12:05), not before 12:05 UTC"),
         # 50 % at 0.9 % a minute: 55.6 min; at 3 % a minute 16.7 min; less one.
-        (draining_to(50, 0.9, count=40), "dry in about 55 min (12:54), not before 12:15 UTC"),
-        (balances(*[50.0] * 20), "not draining; not dry before 12:15 UTC"),
-        (balances(*[0.0] * 20), "dry now"),
-        # 90 % at 0.06 % a minute: 25 h, so the day is named as well.
-        (draining_to(90, 0.06), "not dry before 12:29 UTC, at this pace in about 25 h (12:59 Sat)"),
+        (draining_to(50, 0.9, count=40), "empty in about 55 min (12:54), not before 12:15 UTC"),
+        (balances(*[50.0] * 20), "not draining; not empty before 12:15 UTC"),
+        (balances(*[0.0] * 20), "empty now"),
+        # 90 % at 0.06 % a minute: 25 h, so the day is given as well.
+        (draining_to(90, 0.06), "not empty before 12:29 UTC, at this pace in about 25 h (12:59 Sat)"),
     ],
 )
 def test_the_forecast_in_words(balance, expected):
@@ -378,10 +378,10 @@ def test_without_a_forecast_there_are_no_words():
 
 def test_a_draining_volume_in_words():
     alert = a_draining_alert()
-    assert format_title(alert) == "critical: ci-7, dry in about 5 min (vol-0a1, i-0a1)"
+    assert format_title(alert) == "critical: ci-7, empty in about 5 min (vol-0a1, i-0a1)"
     assert format_sentences(alert) == [
-        "Critical because at this pace it is dry within 15 min; it was ok.",
-        "Burst balance 18.0 % (972,000 credits) at 11:59 UTC; dry in about 5 min (12:05), not before"
+        "Critical because at this pace it is empty within 15 min; it was ok.",
+        "Burst balance 18.0 % (972,000 credits) at 11:59 UTC; empty in about 5 min (12:05), not before"
         " 12:05 UTC.",
         "AWS is expected to take 15 min to 50 min for 100 GiB; empty in about 5 min; reduce load until then.",
         "It is draining at 2,700 credits/s; baseline 300 IOPS (100 GiB).",
@@ -406,20 +406,20 @@ def test_a_draining_volume_in_words():
 )
 def test_the_title_names_the_volume_by_all_that_is_known(changes, first, last):
     reported = format_title(a_draining_alert(**changes))
-    assert reported == f"critical: {first}, dry in about 5 min{last}"
+    assert reported == f"critical: {first}, empty in about 5 min{last}"
 
 
 @pytest.mark.parametrize(
     ("balance", "expected"),
     [
-        (draining_to(18, 3, count=20), "dry in about 5 min"),
+        (draining_to(18, 3, count=20), "empty in about 5 min"),
         # 50 % at 0.9 % a minute: 55.6 min, less one
-        (draining_to(50, 0.9, count=40), "dry in about 55 min"),
+        (draining_to(50, 0.9, count=40), "empty in about 55 min"),
         # 3 % at 3 % a minute: one minute, and that one is over
-        (draining_to(3, 3, count=20), "dry now"),
-        (draining_to(4, 3, count=20), "dry in about 1 min"),
+        (draining_to(3, 3, count=20), "empty now"),
+        (draining_to(4, 3, count=20), "empty in about 1 min"),
         # at 0.1 % a minute 200 min; at worst 20 % / 3 % = 6.7 min, less one
-        (draining_to(20, 0.1), "dry in 6 min at the earliest"),
+        (draining_to(20, 0.1), "empty in 6 min at the earliest"),
     ],
 )
 def test_the_title_states_how_much_time_is_left(balance, expected):
@@ -432,17 +432,19 @@ def test_a_reminder_contains_the_word_still():
     tracked.evaluate("10:00", draining_to(18, 3, count=20, newest_starts_at="09:58"))
     tracked.evaluate("12:00", draining_to(18, 3, count=20))
     assert format_title(tracked.alerts[-1]).startswith("still critical: vol-0a1")
-    assert format_sentences(tracked.alerts[-1])[0] == "Critical because at this pace it is dry within 15 min."
+    assert (
+        format_sentences(tracked.alerts[-1])[0] == "Critical because at this pace it is empty within 15 min."
+    )
 
 
 @pytest.mark.parametrize(
     ("balance", "why"),
     [
-        (draining_to(18, 3, count=20), "Critical because at this pace it is dry within 15 min"),
+        (draining_to(18, 3, count=20), "Critical because at this pace it is empty within 15 min"),
         # 20 % at 0.1 % a minute: 200 min; but at full burst 6.7 min.
         (draining_to(20, 0.1), "Warning because it drains, and full burst would empty it within 8 min"),
-        (draining_to(23, 2.9, count=11), "Critical because at this pace it is dry within 8 min"),
-        (draining_to(50, 0.9, count=40), "Warning because at this pace it is dry within 60 min"),
+        (draining_to(23, 2.9, count=11), "Critical because at this pace it is empty within 8 min"),
+        (draining_to(50, 0.9, count=40), "Warning because at this pace it is empty within 60 min"),
         (draining_to(0.9, 0.1, count=9), "Exhausted because the balance is at or below 1 %"),
     ],
 )
@@ -453,12 +455,12 @@ def test_an_alert_names_the_rule_that_raised_it(balance, why):
 
 def test_an_exhausted_volume_states_what_it_is_throttled_to():
     [alert] = a_decision(an_assessment(balances(*[0.0] * 20), volume=a_volume(8))).alerts
-    assert format_title(alert) == "exhausted: vol-0a1 is out of credits, pinned to 100 IOPS (i-0a1)"
+    assert format_title(alert) == "exhausted: vol-0a1 is out of credits, throttled to 100 IOPS (i-0a1)"
     assert format_sentences(alert)[1:] == [
-        "Burst balance 0.0 % (0 credits) at 11:59 UTC; dry now.",
+        "Burst balance 0.0 % (0 credits) at 11:59 UTC; empty now.",
         "AWS is expected to take 15 min to 17 min for 8 GiB; its credits are exhausted; reduce load until"
         " then.",
-        "Its balance stands still; baseline 100 IOPS (8 GiB).",
+        "Its balance is stable; baseline 100 IOPS (8 GiB).",
         "gp3 with 3,000 IOPS and 128 MiB/s costs $0.76 a month instead of $0.80"
         " (us-east-1 list prices of 2026-09-30).",
     ]
@@ -473,7 +475,7 @@ def test_a_recovered_volume_reports_how_it_is_now():
     assert format_title(alert) == "recovered: vol-0a1 (i-0a1)"
     assert format_sentences(alert)[0].endswith("; it was critical.")
     assert format_sentences(alert)[1:] == [
-        "Burst balance 50.0 % (2,700,000 credits) at 11:59 UTC; refilling; not dry before 12:16 UTC.",
+        "Burst balance 50.0 % (2,700,000 credits) at 11:59 UTC; refilling; not empty before 12:16 UTC.",
         "It is refilling at 450 credits/s; baseline 450 IOPS (150 GiB).",
     ]
 
@@ -483,8 +485,8 @@ def test_a_recovered_volume_reports_how_it_is_now():
     [
         ({"balance": Series()}, "no datapoint for 30 min while attached to a running instance"),
         ({"balance": Series(), "volume": a_volume(attached=False)}, "it is not attached"),
-        ({"balance": Series(), "volume": a_volume(volume_type="gp3")}, "it is not a gp2 volume any more"),
-        ({"balance": Series(), "volume": a_volume(1_000)}, "at its size it cannot run dry"),
+        ({"balance": Series(), "volume": a_volume(volume_type="gp3")}, "it is no longer a gp2 volume"),
+        ({"balance": Series(), "volume": a_volume(1_000)}, "at its size it cannot run empty"),
         ({"balance": Series(), "instance_state": "stopped"}, "instance i-0a1 is stopped"),
     ],
 )
@@ -508,7 +510,7 @@ def test_what_a_volume_serves_is_reported_where_it_is_known():
     )
     assert (
         format_sentences(decision.alerts[0])[-2]
-        == "It serves 1 reads/s and 1,000 writes/s (nearly all writes)."
+        == "Current load: 1 reads/s and 1,000 writes/s (nearly all writes)."
     )
 
 
@@ -558,7 +560,7 @@ IDS = "(vol-0123456789abcdef0, /dev/xvda on i-0fedcba9876543210)"
     [
         (AlertKind.FLIPPED, f"flipped: ci-7 is on its way to gp3 with 3,000 IOPS and 128 MiB/s {IDS}"),
         (AlertKind.FLIPPED_BACK, f"flipped back: ci-7 is on its way to gp2 {IDS}"),
-        (AlertKind.FLIP_REFUSED, f"flip refused: ci-7 is not moved to gp3: held {IDS}"),
+        (AlertKind.FLIP_REFUSED, f"flip refused: ci-7 was not flipped to gp3: held {IDS}"),
         (AlertKind.FLIP_FAILED, f"flip failed: ci-7 was not changed to io1: AWS's modification failed {IDS}"),
         # since eight, and it is noon
         (AlertKind.FLIP_STUCK, f"flip stuck: ci-7 is still optimizing at 40 % after 4 h 00 min {IDS}"),
@@ -568,8 +570,8 @@ IDS = "(vol-0123456789abcdef0, /dev/xvda on i-0fedcba9876543210)"
             f"left on target: ci-7 is still io1 after 2 d 0 h, $2.14 a day more {IDS}",
         ),
         (AlertKind.CHANGED_BY_OTHERS, f"changed by others: ci-7 was reverted to gp2 {IDS}"),
-        (AlertKind.CRITICAL_ON_BURST, f"at risk: ci-7 is tagged critical and lives on burst credits {IDS}"),
-        (AlertKind.WINDOW_MISSED, f"window missed: ci-7 would be ready 25 min late for nightly {IDS}"),
+        (AlertKind.CRITICAL_ON_BURST, f"at risk: ci-7 is tagged critical and depends on burst credits {IDS}"),
+        (AlertKind.WINDOW_MISSED, f'window missed: ci-7 will miss window "nightly" by 25 min {IDS}'),
         (
             AlertKind.WINDOW_STARTING,
             "window: nightly in 30 min (12:30 UTC), 1 volume in us-east-1",
@@ -586,19 +588,19 @@ def test_the_title_states_what_happened_and_ends_with_the_ids(kind, line):
         (
             AlertKind.FLIPPED,
             [
-                "Asked for by watchdog (critical: at this pace it is dry within 15 min; it stays: gp3 costs"
+                "Requested by watchdog (critical: at this pace it is empty within 15 min; it stays: gp3 costs"
                 " no more, $8.12 a month, gp2 $10.00).",
                 # 128 MiB/s are 3 above the free 125, at $0.04: 8.00 + 0.12 - 10.00, over 730 hours.
                 "It was gp2; this costs $1.88 a month less, $0.0026 an hour (us-east-1 list prices).",
                 "AWS is expected to take 15 min to 50 min for 100 GiB; empty in about 13 min; reduce load"
-                " until then. While it optimizes, the volume performs between the two.",
+                " until then. While AWS optimizes it, its performance is between the two.",
             ],
             None,
         ),
         (
             AlertKind.FLIPPED_BACK,
             [
-                "Asked for by watchdog (calm for 30 min).",
+                "Requested by watchdog (calm for 30 min).",
                 # 100 GiB at $0.125 and 1,000 IOPS at $0.065 are 77.50, less the 10.00 of the gp2.
                 "It was io1 with 1,000 IOPS; this costs $67.50 a month less, $0.0925 an hour (us-east-1 list"
                 " prices).",
@@ -609,10 +611,10 @@ def test_the_title_states_what_happened_and_ends_with_the_ids(kind, line):
         (
             AlertKind.FLIP_REFUSED,
             [
-                "Wanted: gp3 with 3,000 IOPS and 128 MiB/s, because critical: at this pace it is dry within"
+                "Wanted: gp3 with 3,000 IOPS and 128 MiB/s, because critical: at this pace it is empty within"
                 " 15 min.",
                 "Refused: everything is on hold by anna: change freeze.",
-                "The watchdog tries again in 6 h (18:00 UTC), while that is wanted.",
+                "The watchdog tries again in 6 h (18:00 UTC), as long as the reason lasts.",
             ],
             "burstctl explain vol-0123456789abcdef0 --region us-east-1",
         ),
@@ -620,8 +622,8 @@ def test_the_title_states_what_happened_and_ends_with_the_ids(kind, line):
             AlertKind.FLIP_FAILED,
             [
                 "AWS says: an internal error of EBS.",
-                "It still is gp2, not io1 with 1,000 IOPS.",
-                "The watchdog tries again in 1 min (12:01 UTC), if that is still wanted and no guard"
+                "It is still gp2, not io1 with 1,000 IOPS.",
+                "The watchdog tries again in 1 min (12:01 UTC), if that is still needed and no guard"
                 " refuses.",
             ],
             "burstctl flip vol-0123456789abcdef0 --region us-east-1",
@@ -631,26 +633,27 @@ def test_the_title_states_what_happened_and_ends_with_the_ids(kind, line):
             [
                 # 15 min at least, and 6 h for each of 100 / 1,024 TiB.
                 "AWS was expected to take 15 min to 50 min for 100 GiB; it promises no duration.",
-                "On its way from gp2 to io1 with 1,000 IOPS since 08:00 UTC.",
-                "That cannot be cancelled; while AWS optimizes, the volume performs between the two.",
+                "It is being changed from gp2 to io1 with 1,000 IOPS since 08:00 UTC.",
+                "That cannot be cancelled; while AWS optimizes, its performance is between the two.",
             ],
             "aws ec2 describe-volumes-modifications --volume-ids vol-0123456789abcdef0 --region us-east-1",
         ),
         (
             AlertKind.LEFT_ON_TARGET,
             [
-                "It is in mode propose now: the watchdog brings it back only with its opt-in tag.",
-                "It was gp2 before it became io1 with 1,000 IOPS. Told once a day; us-east-1 list prices.",
+                "It is in mode propose now: the watchdog flips it back only with its opt-in tag.",
+                "It was gp2 before it was changed to io1 with 1,000 IOPS. Repeats daily;"
+                " us-east-1 list prices.",
             ],
             "burstctl flip-back vol-0123456789abcdef0 --region us-east-1",
         ),
         (
             AlertKind.CHANGED_BY_OTHERS,
             [
-                "It was gp2 until burstwatch made it io1 with 1,000 IOPS, asked for by watchdog.",
-                'If Terraform or the like did it, it will do it again: write type = "io1", iops = 1000 into'
-                " its definition.",
-                "Until somebody releases it, the watchdog leaves it as it is.",
+                "It was gp2 until burstwatch made it io1 with 1,000 IOPS, requested by watchdog.",
+                'If Terraform or a similar tool did this, it will do it again: write type = "io1", iops ='
+                " 1000 into its definition.",
+                "The watchdog does not change it until it is released.",
             ],
             "burstctl release vol-0123456789abcdef0 --region us-east-1",
         ),
@@ -658,7 +661,7 @@ def test_the_title_states_what_happened_and_ends_with_the_ids(kind, line):
             AlertKind.CRITICAL_ON_BURST,
             [
                 "Without credits it serves 300 IOPS, not 3,000: what depends on it stalls.",
-                "It is in mode propose: moving it is left to people.",
+                "It is in mode propose: flipping it requires manual action.",
                 "AWS is expected to take 15 min to 50 min for 100 GiB; empty in about 5 min; reduce load"
                 " until then.",
                 "gp3 with 3,000 IOPS and 128 MiB/s costs $8.12 a month instead of $10.00"
@@ -669,10 +672,10 @@ def test_the_title_states_what_happened_and_ends_with_the_ids(kind, line):
         (
             AlertKind.WINDOW_MISSED,
             [
-                "Begun now, the flip is expected to be over in 55 min (12:55 UTC), but window nightly starts"
+                "Begun now, the flip is expected to finish in 55 min (12:55 UTC), but window nightly starts"
                 " in 30 min (12:30 UTC).",
-                "Until it is over the volume lives on its credits.",
-                "It is in mode auto: a watchdog that may act moves it, unless a guard refuses.",
+                "Until then, the volume depends on its credits.",
+                "It is in mode auto: a watchdog that may act flips it, unless a guard refuses.",
             ],
             "burstctl flip vol-0123456789abcdef0 --region us-east-1 --to gp3 --iops 3000 --throughput 128",
         ),
@@ -681,7 +684,7 @@ def test_the_title_states_what_happened_and_ends_with_the_ids(kind, line):
             [
                 "It lasts until 20:00 UTC.",
                 "Due now: vol-0123456789abcdef0.",
-                "In mode auto they are moved by a watchdog that may act; the others are left to people.",
+                "A watchdog that may act flips the volumes in mode auto; the others require manual action.",
             ],
             "burstctl window list --region us-east-1",
         ),
@@ -799,7 +802,9 @@ def test_an_externally_resized_volume_is_described_without_a_definition():
 
 def test_a_volume_left_after_others_changed_it_is_released_first():
     alert = left_on_target_alert(a_named_volume(IO1), contested_at_s=NOON_S - 86_400)
-    assert format_sentences(alert)[0].startswith("Somebody else changed it: until it is released,")
+    assert format_sentences(alert)[0].startswith(
+        "Someone else changed it: the watchdog does not flip it back until"
+    )
     assert alert.action == f"burstctl release {VOLUME_ID} --region us-east-1"
 
 
@@ -822,8 +827,8 @@ def test_a_denial_by_aws_names_who_lacks_what_and_who_tries_again():
         "grant ec2:ModifyVolume to it, or use credentials that have it."
     )
     assert format_sentences(alert)[1:] == [
-        "It still is gp2, not gp3 with 3,000 IOPS and 128 MiB/s.",
-        "The watchdog tries again in 1 min (12:01 UTC), if that is still wanted and no guard refuses.",
+        "It is still gp2, not gp3 with 3,000 IOPS and 128 MiB/s.",
+        "The watchdog tries again in 1 min (12:01 UTC), if that is still needed and no guard refuses.",
     ]
     assert (alert.evidence["error_code"], alert.action) == (
         "UnauthorizedOperation",
@@ -833,7 +838,7 @@ def test_a_denial_by_aws_names_who_lacks_what_and_who_tries_again():
 
 def test_a_manual_request_is_not_retried_automatically():
     alert = refused_by_aws_alert(order={"by": "anna"})
-    assert format_sentences(alert)[-1] == "anna asked for it, and must ask again."
+    assert format_sentences(alert)[-1] == "Requested by anna; it must be requested again."
 
 
 def test_an_aws_rule_is_named_like_a_guard_with_its_end():
@@ -903,7 +908,7 @@ def test_a_digest_in_words():
     text = format_sentences(digest)
     assert text[0].startswith("2 BurstBalanceExhausted, 25 BurstBalanceDraining, ")
     assert text[0].endswith(". Each is in the ledger; the most urgent:")
-    assert text[3] == "critical: vol-c24, balance unknown, dry in 100 min (13:40 UTC)"
+    assert text[3] == "critical: vol-c24, balance unknown, empty in 100 min (13:40 UTC)"
     assert (len(text), text[-1]) == (22, "and 9 more")
 
 
@@ -913,11 +918,11 @@ def test_a_digest_with_flips_in_it_names_what_waits_for_people_before_what_went_
     assert format_title(digest) == "critical: 12 alerts at once in us-east-1"
     text = format_sentences(digest)
     # first the one with a time, of the rest the critical ones as they came, a warning, then good news
-    assert text[1] == "critical: ci-7, 18.0 %, dry in 5 min (12:05 UTC) (vol-0a1)"
-    assert text[2] == "flip refused: ci-7 is not moved to gp3: held (vol-0123456789abcdef0)"
+    assert text[1] == "critical: ci-7, 18.0 %, empty in 5 min (12:05 UTC) (vol-0a1)"
+    assert text[2] == "flip refused: ci-7 was not flipped to gp3: held (vol-0123456789abcdef0)"
     assert text[8:] == [
         "left on target: ci-7 is still io1 after 2 d 0 h, $2.14 a day more (vol-0123456789abcdef0)",
-        "host stalled: ci-7 stood still for 8.2 s, says its host (vol-0123456789abcdef0)",
+        "host stalled: ci-7 stalled for 8.2 s, according to its host (vol-0123456789abcdef0)",
         "flipped: ci-7 is on its way to gp3 with 3,000 IOPS and 128 MiB/s (vol-0123456789abcdef0)",
         "flipped back: ci-7 is on its way to gp2 (vol-0123456789abcdef0)",
         "window: nightly in 30 min (12:30 UTC), 1 volume in us-east-1",
@@ -940,7 +945,9 @@ def test_a_digest_from_before_flips_can_be_reported():
 
 def test_a_digest_lists_what_each_volume_holds():
     alerts = [a_draining_alert(volume_id=f"vol-{number}") for number in range(11)]
-    assert format_sentences(a_digest(alerts))[1] == "critical: ci-7, 18.0 %, dry in 5 min (12:05 UTC) (vol-0)"
+    assert (
+        format_sentences(a_digest(alerts))[1] == "critical: ci-7, 18.0 %, empty in 5 min (12:05 UTC) (vol-0)"
+    )
 
 
 @pytest.mark.parametrize(("count", "expected_lines"), [(11, 12), (20, 21), (21, 22)])

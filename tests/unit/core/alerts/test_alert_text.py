@@ -68,14 +68,14 @@ def a_forecast(soonest_s=None, span_s=None, drain_per_s=None):
 @pytest.mark.parametrize(
     ("forecast", "expected"),
     [
-        (a_forecast(0, 0), "dry now"),
+        (a_forecast(0, 0), "empty now"),
         (a_forecast(0), "no trend yet"),
         (a_forecast(59, drain_per_s=0.0), "not draining"),
-        (a_forecast(60, drain_per_s=0.4), "not draining; not dry before 12:01 UTC"),
-        (a_forecast(60, drain_per_s=486.0), "no steady drain; not dry before 12:01 UTC"),
-        (a_forecast(60, drain_per_s=-90.0), "refilling; not dry before 12:01 UTC"),
-        (a_forecast(HOUR_S, 2 * HOUR_S), "dry in about 2 h (14:00), not before 13:00 UTC"),
-        (a_forecast(HOUR_S, 2 * HOUR_S + 1), "not dry before 13:00 UTC, at this pace in about 2 h (14:00)"),
+        (a_forecast(60, drain_per_s=0.4), "not draining; not empty before 12:01 UTC"),
+        (a_forecast(60, drain_per_s=486.0), "no steady drain; not empty before 12:01 UTC"),
+        (a_forecast(60, drain_per_s=-90.0), "refilling; not empty before 12:01 UTC"),
+        (a_forecast(HOUR_S, 2 * HOUR_S), "empty in about 2 h (14:00), not before 13:00 UTC"),
+        (a_forecast(HOUR_S, 2 * HOUR_S + 1), "not empty before 13:00 UTC, at this pace in about 2 h (14:00)"),
     ],
 )
 def test_the_forecast_in_words_at_its_edges(forecast, expected):
@@ -99,14 +99,14 @@ def test_a_time_that_is_not_today_carries_its_day(span_s, phrase):
     ("forecast", "expected"),
     [
         (a_forecast(), "is draining"),
-        (a_forecast(0), "dry in 1 min at the earliest"),
-        (a_forecast(90), "dry in 2 min at the earliest"),
-        (a_forecast(0, 0), "dry now"),
-        (a_forecast(0, 29), "dry in about 1 min"),
-        (a_forecast(0, 2 * HOUR_S), "dry in about 2 h"),
-        (a_forecast(HOUR_S, 2 * HOUR_S + 1), "dry in 60 min at the earliest"),
-        (a_forecast(2 * HOUR_S), "dry in 2 h at the earliest"),
-        (a_forecast(2 * HOUR_S + 60), "dry in 2 h at the earliest"),
+        (a_forecast(0), "empty in 1 min at the earliest"),
+        (a_forecast(90), "empty in 2 min at the earliest"),
+        (a_forecast(0, 0), "empty now"),
+        (a_forecast(0, 29), "empty in about 1 min"),
+        (a_forecast(0, 2 * HOUR_S), "empty in about 2 h"),
+        (a_forecast(HOUR_S, 2 * HOUR_S + 1), "empty in 60 min at the earliest"),
+        (a_forecast(2 * HOUR_S), "empty in 2 h at the earliest"),
+        (a_forecast(2 * HOUR_S + 60), "empty in 2 h at the earliest"),
     ],
 )
 def test_the_title_states_how_much_time_is_left_at_its_edges(forecast, expected):
@@ -131,7 +131,7 @@ READ = {
         (9.94, "It is draining at 9.9 credits/s"),
         (10, "It is draining at 10 credits/s"),
         (10.4, "It is draining at 10 credits/s"),
-        (0, "Its balance stands still"),
+        (0, "Its balance is stable"),
         (-0.4, "It is refilling at 0.4 credits/s"),
         (-2_700, "It is refilling at 2,700 credits/s"),
     ],

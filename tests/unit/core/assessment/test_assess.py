@@ -14,7 +14,7 @@ TEN_MINUTES_AGO = NOON - timedelta(minutes=10)
 # In order of precedence: what a volume or its evidence must show for each reason.
 EVIDENCE_CASES = {
     UnknownReason.NOT_BURSTABLE_TYPE: {"volume": {"volume_type": "gp3"}},
-    UnknownReason.CANNOT_RUN_DRY: {"volume": {"size_gib": 1_000}},
+    UnknownReason.NEVER_EMPTY: {"volume": {"size_gib": 1_000}},
     UnknownReason.DETACHED: {"volume": {"attached": False, "attached_at": None, "instance_id": None}},
     UnknownReason.READ_FAILED: {"evidence": {"balance": None, "read_error": "Throttling: rate exceeded"}},
     UnknownReason.INSTANCE_STOPPED: {"evidence": {"balance": GAP, "instance_state": "stopped"}},
@@ -67,7 +67,7 @@ def test_the_reason_nearer_to_the_volume_is_reported(first, second):
         (UnknownReason.DETACHED, False),
         (UnknownReason.INSTANCE_STOPPED, False),
         (UnknownReason.NOT_BURSTABLE_TYPE, False),
-        (UnknownReason.CANNOT_RUN_DRY, False),
+        (UnknownReason.NEVER_EMPTY, False),
         (UnknownReason.TOO_NEW, False),
         (UnknownReason.TELEMETRY_GAP, True),
         (UnknownReason.READ_FAILED, True),
@@ -87,7 +87,7 @@ def test_a_volume_with_a_fresh_datapoint_is_not_a_fault():
     [
         ({}, None),
         ({"size_gib": 999}, None),
-        ({"size_gib": 1_000}, UnknownReason.CANNOT_RUN_DRY),
+        ({"size_gib": 1_000}, UnknownReason.NEVER_EMPTY),
         ({"volume_type": "io1", "size_gib": 1_000}, UnknownReason.NOT_BURSTABLE_TYPE),
         ({"attached": False}, UnknownReason.DETACHED),
         # A service holds it: there is no instance of ours, but there are datapoints.
@@ -203,7 +203,7 @@ def test_while_a_modification_lasts_the_smaller_size_counts(size_gib, smaller_gi
 
 def test_a_volume_that_cannot_run_out_of_credits_at_either_size_is_not_judged():
     assessment = an_assessment(balances(40.0), volume=a_volume(2_000), smaller_size_gib=1_000)
-    assert assessment.unknown_reason is UnknownReason.CANNOT_RUN_DRY
+    assert assessment.unknown_reason is UnknownReason.NEVER_EMPTY
 
 
 @pytest.mark.parametrize(
@@ -325,5 +325,5 @@ def test_a_detached_volume_in_modification_is_reported_as_detached():
 def test_the_datapoint_that_an_answer_leaves_out_is_named_by_its_age(age_s, minutes):
     # 1,520 s are 25.3 min, 1,531 s are 25.5
     assessment = an_assessment(GAP, known_at_s=int(at("12:00")) - age_s)
-    because = f"CloudWatch leaves out the datapoint of {minutes} min ago, which it told before"
+    because = f"CloudWatch leaves out the datapoint of {minutes} min ago, which it showed before"
     assert assessment.unknown_because == because

@@ -371,7 +371,7 @@ def test_unread_metrics_are_reported_and_the_others_used():
     )
     assert sentences(a_fall(), DrainMetrics(read_error="x: y"), reads=0.0, writes=300.0) == [
         "The drain began at 11:30 UTC, at 100.0 %.",
-        "It serves 300 writes/s and no reads.",
+        "Current load: 300 writes/s and no reads.",
         "What drained it was not read in full: x: y.",
     ]
 
@@ -379,10 +379,10 @@ def test_unread_metrics_are_reported_and_the_others_used():
 def test_before_the_read_the_start_and_the_current_load_are_reported():
     assert sentences(a_fall(), reads=100.0, writes=300.0) == [
         "The drain began at 11:30 UTC, at 100.0 %.",
-        "It serves 100 reads/s and 300 writes/s (75 % writes).",
+        "Current load: 100 reads/s and 300 writes/s (75 % writes).",
     ]
     assert sentences(None, reads=100.0, writes=300.0) == [
-        "It serves 100 reads/s and 300 writes/s (75 % writes)."
+        "Current load: 100 reads/s and 300 writes/s (75 % writes)."
     ]
     assert sentences(None) == []
 

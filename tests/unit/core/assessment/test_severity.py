@@ -96,7 +96,7 @@ def test_a_full_volume_is_not_critical_however_long_acting_takes():
     assert classify(refilled, Level.CRITICAL, slow) is Level.OK
     nearly = an_assessment(balances(*[96.9] * 30, 96.8, *[96.9] * 30))
     assert classify(nearly, Level.CRITICAL, slow) is Level.CRITICAL
-    assert "not rested for an hour" in explain_level(nearly, Level.CRITICAL, slow)
+    assert "not been stable for an hour" in explain_level(nearly, Level.CRITICAL, slow)
 
 
 @pytest.mark.parametrize("last", [Level.WARNING, Level.CRITICAL])
@@ -151,13 +151,13 @@ def test_a_warning_without_an_estimate_is_left_after_half_an_hour_in_which_nothi
 @pytest.mark.parametrize(
     ("last", "values", "level", "why"),
     [
-        (Level.OK, falling_to(29, 2, 31), Level.CRITICAL, "at this pace it is dry within 15 min"),
-        (Level.OK, falling_to(23, 2.9, 11), Level.CRITICAL, "at this pace it is dry within 8 min"),
+        (Level.OK, falling_to(29, 2, 31), Level.CRITICAL, "at this pace it is empty within 15 min"),
+        (Level.OK, falling_to(23, 2.9, 11), Level.CRITICAL, "at this pace it is empty within 8 min"),
         (
             Level.CRITICAL,
             [47.0] * 60,
             Level.CRITICAL,
-            "full burst would empty it within 16 min, and it has not rested for an hour yet",
+            "full burst would empty it within 16 min, and the balance has not been stable for an hour",
         ),
         (
             Level.CRITICAL,
@@ -165,7 +165,7 @@ def test_a_warning_without_an_estimate_is_left_after_half_an_hour_in_which_nothi
             Level.CRITICAL,
             "it was critical and has not recovered for 10 min yet",
         ),
-        (Level.OK, falling_to(50, 0.9, 40), Level.WARNING, "at this pace it is dry within 60 min"),
+        (Level.OK, falling_to(50, 0.9, 40), Level.WARNING, "at this pace it is empty within 60 min"),
         (
             Level.OK,
             falling_to(24, 0.01),
@@ -182,7 +182,7 @@ def test_a_warning_without_an_estimate_is_left_after_half_an_hour_in_which_nothi
             Level.WARNING,
             [47.0] * 60,
             Level.WARNING,
-            "full burst would empty it within 16 min, and it has not rested for an hour yet",
+            "full burst would empty it within 16 min, and the balance has not been stable for an hour",
         ),
     ],
 )

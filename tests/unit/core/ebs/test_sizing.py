@@ -226,7 +226,7 @@ def test_a_tag_is_brought_within_what_the_volume_needs_and_aws_allows(override, 
         (
             TargetOverride(volume_type=IO1, iops=500),
             io1(500),
-            "500 IOPS are fewer than 800: that many were served.",
+            "500 IOPS are fewer than 800: the number that was served.",
         ),
         (TargetOverride(throughput_mib_s=125), gp3(3_000, 125), "125 MiB/s are fewer than 128: what it has."),
     ],
@@ -288,28 +288,28 @@ def test_what_may_be_requested_is_what_aws_documents(kind, sizes_gib, iops, per_
         (
             TargetOverride(volume_type=GP3, iops=2_000),
             (
-                "asked for 2,000 IOPS, but 2,000 IOPS become 3,000: the least that gp3 takes;"
+                "requested 2,000 IOPS, but 2,000 IOPS become 3,000: the least that gp3 takes;"
                 " ask for 3,000, or leave it out."
             ),
         ),
         (
             TargetOverride(iops=60_000),
             (
-                "asked for 60,000 IOPS, but 60,000 IOPS become 50,000: gp3 allows 500 per GiB, here 100,"
+                "requested 60,000 IOPS, but 60,000 IOPS become 50,000: gp3 allows 500 per GiB, here 100,"
                 " within 3,000 to 80,000; ask for 50,000, or leave it out."
             ),
         ),
         (
             TargetOverride(iops=3_000, throughput_mib_s=1_000),
             (
-                "asked for 1,000 MiB/s, but 1,000 MiB/s become 750: gp3 allows 1 for every 4 of 3,000 IOPS,"
+                "requested 1,000 MiB/s, but 1,000 MiB/s become 750: gp3 allows 1 for every 4 of 3,000 IOPS,"
                 " and 2,000 at most; ask for 750, or leave it out."
             ),
         ),
         (
             TargetOverride(volume_type=IO2, iops=2_000, throughput_mib_s=300),
             (
-                "asked for 300 MiB/s, but 512 MiB/s follow from the IOPS of io2 and cannot be set;"
+                "requested 300 MiB/s, but 512 MiB/s follow from the IOPS of io2 and cannot be set;"
                 " ask for 512, or leave it out."
             ),  # 2,000 x 0.256
         ),
@@ -322,7 +322,7 @@ def test_an_exact_target_that_aws_does_not_allow_is_refused(override, sentence):
 
 
 def test_gp2_is_not_a_valid_target():
-    with pytest.raises(ValueError, match="gp2 is no target"):
+    with pytest.raises(ValueError, match="gp2 is not a valid target"):
         TargetOverride(volume_type=VolumeType.GP2)
 
 
@@ -373,8 +373,8 @@ def test_no_change_is_refused_because_it_may_use_a_modification():
     refusal = choose(is_now={"volume_type": "gp3", "provisioned_iops": 6_000, "throughput_mib_s": 250})
     assert refusal.code is TargetRefusalCode.NO_CHANGE_NEEDED
     assert refusal.sentence == (
-        "vol-0a1 is gp3 with 6,000 IOPS and 250 MiB/s already, and asking for the same may use up one of the"
-        " four modifications AWS allows in 24 h; leave it, or ask for other numbers."
+        "vol-0a1 is gp3 with 6,000 IOPS and 250 MiB/s already, and requesting the same may use up one of the"
+        " four modifications AWS allows in 24 h; leave it, or request other numbers."
     )
 
 
@@ -411,7 +411,7 @@ def test_an_empty_bucket_of_the_instance_is_named(balances, phrase):
     assert refusal.code is TargetRefusalCode.INSTANCE_IS_BOTTLENECK
     assert refusal.sentence == (
         f"instance i-0a1, not the volume, is the bottleneck: {phrase};"
-        " take a larger instance type, or wait for its bucket to refill."
+        " use a larger instance type, or wait for its bucket to refill."
     )
 
 

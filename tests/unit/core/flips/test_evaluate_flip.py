@@ -123,8 +123,8 @@ def test_which_guard_refused_is_known_while_the_move_is_wanted(facts, is_kept):
 # critical volumes on burst storage
 
 WHO_MOVES = {
-    Mode.PROPOSE: "It is in mode propose: moving it is left to people.",
-    Mode.AUTO: "It is in mode auto: a watchdog that may act moves it, unless a guard refuses.",
+    Mode.PROPOSE: "It is in mode propose: flipping it requires manual action.",
+    Mode.AUTO: "It is in mode auto: a watchdog that may act flips it, unless a guard refuses.",
 }
 
 
@@ -177,7 +177,7 @@ def test_a_start_that_a_flip_begun_now_cannot_meet_is_reported_once(mode):
     assert event.facts["starts_at"] == "2026-11-20T12:30:00Z"
     assert event.facts["expected_at"] == "2026-11-20T12:50:30Z"
     assert "in 50 min (12:50 UTC)" in event.details[0]
-    assert event.details[1:] == ("Until it is over the volume lives on its credits.", WHO_MOVES[mode])
+    assert event.details[1:] == ("Until then, the volume depends on its credits.", WHO_MOVES[mode])
     assert evaluate(first.state, mode=mode, **MISSED_WINDOW).events == ()
 
 
@@ -250,9 +250,9 @@ def test_a_start_that_a_flip_under_way_does_not_meet_is_reported_once(mode, wind
     [event] = first.events
     assert (event.kind, event.alert, event.action) == (EntryKind.ALERT, AlertKind.WINDOW_MISSED, None)
     assert event.facts["expected_at"] == "2026-11-20T12:50:09Z"
-    assert "The flip under way is expected to be over in " in event.details[0]
+    assert "The flip under way is expected to finish in " in event.details[0]
     assert event.details[1:] == (
-        "Until it is over the volume performs between the two.",
+        "Until then, its performance is between the two.",
         "critical: 18 % left.",
     )
     assert (first.trigger, first.state.flip) == (None, under_way().flip)
@@ -339,7 +339,7 @@ def test_a_timed_manual_flip_comes_back_in_every_mode(mode):
         ),
         (
             {"mode": Mode.OBSERVE, "is_ignored": True},
-            "It is tagged burstwatch:ignore: the watchdog brings it back only without that tag.",
+            "It is tagged burstwatch:ignore: the watchdog flips it back only without that tag.",
         ),
     ],
 )
@@ -454,8 +454,8 @@ def test_a_permanent_or_running_flip_is_not_reported_as_left(changes, mode):
 @pytest.mark.parametrize(
     ("highest", "mode", "phrase"),
     [
-        (Mode.AUTO, Mode.PROPOSE, "It is in mode propose now: the watchdog brings it back only with its"),
-        (Mode.AUTO, Mode.OBSERVE, "It is in mode observe now: the watchdog brings it back only with its"),
+        (Mode.AUTO, Mode.PROPOSE, "It is in mode propose now: the watchdog flips it back only with its"),
+        (Mode.AUTO, Mode.OBSERVE, "It is in mode observe now: the watchdog flips it back only with its"),
         (Mode.PROPOSE, Mode.PROPOSE, "The policy's mode.highest is propose, which stops every automatic"),
         (Mode.OBSERVE, Mode.OBSERVE, "The policy's mode.highest is observe, which stops every automatic"),
     ],
@@ -495,11 +495,11 @@ def reading_a_day_later(iops):
 @pytest.mark.parametrize(
     ("assessment", "reason"),
     [
-        (without_data(), "waits for calm: CloudWatch does not say what it serves"),
+        (without_data(), "waits for calm: CloudWatch does not show its load"),
         # calm is below 150: half the 300 of the gp2 baseline
         (reading_a_day_later(200), "waits for calm: 200 IOPS were served within 30 min, calm is below 150"),
         # calm, and the way back is refused or does not get through
-        (reading_a_day_later(0), "what is wanted was not done: see its history"),
+        (reading_a_day_later(0), "the requested change was not made: see its history"),
     ],
 )
 def test_a_return_that_waits_a_day_longer_than_planned_is_reported_daily_with_what_it_waits_for(
@@ -508,7 +508,7 @@ def test_a_return_that_waits_a_day_longer_than_planned_is_reported_daily_with_wh
     first = evaluate(on_target(), assessment=assessment, now=a_day_later(OVERDUE))
     [event] = first.events
     assert (event.kind, event.alert) == (EntryKind.LEFT_ON_TARGET, AlertKind.LEFT_ON_TARGET)
-    assert event.details[0].startswith(f"It should be back by now, but {reason}")
+    assert event.details[0].startswith(f"It should have returned by now, but {reason}")
     assert event.action == "burstctl flip-back vol-0a1"
     assert first.state.flip.overdue_alerted_at_s == a_day_later(OVERDUE)
     soon, later = (
@@ -529,7 +529,7 @@ def test_a_return_that_a_hold_prevents_names_the_hold_and_what_lifts_it(volume_i
     result = evaluate(on_target(), assessment=reading_a_day_later(0), now=a_day_later(OVERDUE), hold=hold)
     [event] = result.events
     assert event.details[0] == (
-        "It should be back by now, but it is on hold by ann for 6 h (until 18:00 UTC)."
+        "It should have returned by now, but it is on hold by ann for 6 h (until 18:00 UTC)."
     )
     assert event.action == f"burstctl release {'--all' if volume_id is None else volume_id}"
 
@@ -540,7 +540,7 @@ def test_a_return_that_waits_because_the_volume_is_detached_is_reported_daily():
     first = evaluate(on_target(), assessment=detached, now=a_day_later(OVERDUE))
     [event] = first.events
     assert event.details[0] == (
-        "It should be back by now, but it is detached, and AWS refuses to attach a volume that is being"
+        "It should have returned by now, but it is detached, and AWS refuses to attach a volume that is being"
         " modified."
     )
     assert event.action == "burstctl flip-back vol-0a1"
@@ -576,7 +576,7 @@ def test_a_return_waiting_as_planned_is_not_reported(facts):
 def test_a_timed_manual_flip_is_overdue_a_day_after_that_time():
     state = on_target(return_after_s=int(at("11:31")), cause=FlipCause.MANUAL, by="ann")
     [event] = evaluate(state, assessment=without_data(), now=a_day_later("11:31"), mode=Mode.PROPOSE).events
-    assert event.details[0].startswith("It should be back by now, but waits for calm")
+    assert event.details[0].startswith("It should have returned by now, but waits for calm")
 
 
 def test_a_volume_that_is_opted_in_again_is_flipped_back():
@@ -594,7 +594,7 @@ def test_the_event_of_a_critical_volume_has_the_cost_and_for_programs_the_propos
     [event] = evaluate(is_critical=True, mode=Mode.PROPOSE).events
     assert event.details == (
         "Without credits it serves 300 IOPS, not 3,000: what depends on it stalls.",
-        "It is in mode propose: moving it is left to people.",
+        "It is in mode propose: flipping it requires manual action.",
         "AWS is expected to take 15 min to 50 min for 100 GiB.",
         "$8.12.",
     )

@@ -214,7 +214,7 @@ def test_when_no_other_type_helps_the_refusal_reports_it():
     nothing_else = NO_GP3 | {VolumeType.IO2: "no io2 there"}
     plan = plan_for(facts=a_flip_context(a_volume(20), unavailable=nothing_else))
     assert refusing_guards(plan) == [Guard.TYPE_NOT_AVAILABLE]
-    assert plan.refusal.reason.endswith("no type that is there helps at its size: take load away")
+    assert plan.refusal.reason.endswith("no available type helps at its size: reduce the load")
 
 
 def test_a_tag_names_a_type_that_is_there():
@@ -279,8 +279,8 @@ def test_tags_on_an_idle_volume_no_longer_cost_a_thousand_dollars_a_month():
     assert refusal.guard is Guard.TAG_CAP
     assert refusal.reason == (
         "its tags burstwatch:target=io2, burstwatch:iops=15300, burstwatch:critical=true would add $997.00 a"
-        " month (io2 with 15,300 IOPS), and the policy's flip.tag_cap_usd_per_month is $250.00, at us-east-1"
-        " list prices; ask for less in the tags, raise it in the policy, or: burstctl flip vol-0a1"
+        " month (io2 with 15,300 IOPS); the policy's flip.tag_cap_usd_per_month is $250.00, at us-east-1"
+        " list prices. Request less in the tags, raise the cap in the policy, or run: burstctl flip vol-0a1"
     )
 
 
@@ -791,12 +791,12 @@ def test_an_extension_states_for_whom_and_how_long_and_leaves_the_rest_alone():
     assert state == replace(facts.state, revision=7, flip=state.flip)
     assert (state.flip.cause, state.flip.by, state.flip.is_permanent) == (FlipCause.MANUAL, OPERATOR, False)
     assert state.flip.return_after_s == NOW_S + 6 * HOUR_S
-    assert state.flip.reason.startswith("INC-7; it returns when the time asked for is over")
-    extended = {"cause", "by", "is_permanent", "return_after_s", "reason", "overdue_alerted_at_s"}
-    changes = {name: getattr(state.flip, name) for name in extended}
+    assert state.flip.reason.startswith("INC-7; it returns when the requested time is over")
+    changed = {"cause", "by", "is_permanent", "return_after_s", "reason", "overdue_alerted_at_s"}
+    changes = {name: getattr(state.flip, name) for name in changed}
     assert (replace(flip, **changes), state.flip.overdue_alerted_at_s) == (state.flip, None)
-    assert (event.kind, event.alert) == (EntryKind.KEPT, None)
-    assert event.summary.endswith("until 2026-11-20T18:00:00Z, asked for by ann")
+    assert (event.kind, event.alert) == (EntryKind.STAY_EXTENDED, None)
+    assert event.summary.endswith("until 2026-11-20T18:00:00Z, requested by ann")
     assert event.details == ("INC-7",)
 
 
@@ -913,7 +913,7 @@ def test_an_intent_that_overrides_nothing_does_not_mention_overrides():
 def test_a_refusal_names_what_it_was_to_become():
     refusal = Refusal(guard=Guard.HELD, reason="on hold by ann")
     event = refused_event(plan_for(), refusal)
-    assert event.summary == "is not moved to gp3: held"
+    assert event.summary == "was not flipped to gp3: held"
     assert event.details[0].startswith("Wanted: gp3 with 3,000 IOPS and 128 MiB/s, because ")
     assert event.facts["to"] == configuration_to_document(gp3())
 

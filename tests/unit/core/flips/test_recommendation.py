@@ -236,8 +236,8 @@ def test_from_the_third_modification_of_a_day_on_it_is_a_gp3_whatever_the_policy
 def test_the_reason_for_not_choosing_io1_is_given():
     result = recommend_for(policy=FlipPolicy(target=VolumeType.IO1), used=2)
     because = (
-        "not io1, because 2 of AWS's 4 modifications in 24 h are used, which leaves the watchdog none to come"
-        " back by"
+        "not io1, because 2 of AWS's 4 modifications in 24 h are used, which leaves the watchdog none for the"
+        " return"
     )
     assert result.caveat == because
     assert result.reasons[-1] == (
@@ -251,7 +251,7 @@ def test_a_type_that_a_tag_names_is_proposed_and_the_watchdog_is_reported_to_wai
     assert result.target.volume_type == "io1"
     because = (
         "the watchdog would wait, because 3 of AWS's 4 modifications in 24 h are used, which leaves it none"
-        " to come back by"
+        " for the return"
     )
     assert result.caveat == because
     assert result.reasons[-1].endswith(f"; {because}")
@@ -344,5 +344,5 @@ def test_when_no_type_helps_nothing_is_proposed_and_the_reason_is_reported():
     result = recommend_without_gp3(20, io2="no io2 there")
     assert result.target is None
     assert result.action == (
-        "AWS refused gp3 in zone us-east-1-bos-1a; no type that is there helps at its size: take load away."
+        "AWS refused gp3 in zone us-east-1-bos-1a; no available type helps at its size: reduce the load."
     )

@@ -266,7 +266,7 @@ def test_a_lost_answer_is_made_up_for_by_aws_record(direction):
     assert transition.state.modifications.used == (
         ModificationUse(at_s=int(at(OUR_START)), by=WATCHDOG, direction=direction),
     )
-    assert "answer" in event.details[-1]
+    assert "response" in event.details[-1]
 
 
 @pytest.mark.parametrize(
@@ -517,7 +517,7 @@ def test_two_that_failed_one_after_the_other_leave_it_as_it_was_to_be_tried_agai
     )
     [event] = transition.events
     assert (event.kind, event.alert) == (EntryKind.FAILED, AlertKind.FLIP_FAILED)
-    assert event.details[0].startswith("A later modification, which failed as well")
+    assert event.details[0].startswith("A later modification, which also failed")
     assert (
         transition.state.flip,
         transition.state.modifications.failure_count,
@@ -838,8 +838,8 @@ def test_an_external_change_keeps_the_original_and_counts_its_current_cost(flip,
     # alerted just now: the next reminder comes in a day
     assert adopted.overdue_alerted_at_s == at("12:01")
     details = " ".join(transition.events[0].details)
-    assert ("Then it brings it back to gp2 when its load is calm." in details) is returns
-    assert "until somebody releases it, the watchdog leaves it as it is" in details.lower()
+    assert ("Then the watchdog flips it back to gp2 when its load is calm." in details) is returns
+    assert "the watchdog does not change it until it is released" in details.lower()
 
 
 def test_an_external_change_during_a_modification_is_evaluated_from_its_record():
@@ -859,7 +859,7 @@ def test_an_external_change_during_a_modification_is_evaluated_from_its_record()
 def test_an_external_revert_to_the_original_leaves_nothing_to_return():
     transition = reconcile_step(a_flip(), a_volume_as(GP2), a_modification(GP3, GP2, started="11:40"))
     assert transition.state.flip is None
-    assert "brings it back" not in " ".join(transition.events[0].details)
+    assert "flips it back" not in " ".join(transition.events[0].details)
 
 
 @pytest.mark.parametrize("original", [IO1, IO2, replace(GP3, throughput_mib_s=125)])
@@ -871,7 +871,7 @@ def test_an_external_change_to_gp2_ends_the_flip(original):
     [event] = transition.events
     assert event.summary == "was made gp2"
     assert event.details[0].startswith(f"It was {original} until burstwatch made it")
-    assert "brings it back" not in " ".join(event.details)
+    assert "flips it back" not in " ".join(event.details)
 
 
 def test_an_unsupported_type_is_named():
@@ -1053,17 +1053,17 @@ def test_what_it_costs_is_reported_with_it(flip, phrase):
             OUT,
             "dry in 5 min",
             (
-                "Asked for by watchdog (dry in 5 min).",
+                "Requested by watchdog (dry in 5 min).",
                 "It was gp2; this costs $1.88 a month less, $0.0026 an hour (us-east-1 list prices).",
                 "AWS is expected to take 15 min to 50 min for 100 GiB; empty in about 13 min; reduce load"
-                " until then. While it optimizes, the volume performs between the two.",
+                " until then. While AWS optimizes it, its performance is between the two.",
             ),
         ),
         (
             BACK,
             "",
             (
-                "Asked for by watchdog.",
+                "Requested by watchdog.",
                 "It was gp3 with 3,000 IOPS and 128 MiB/s; this costs $1.88 a month more, $0.0026 an hour"
                 " (us-east-1 list prices).",
                 "Its burst balance is unknown until the first fresh datapoint.",

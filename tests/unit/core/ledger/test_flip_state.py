@@ -147,14 +147,14 @@ def test_an_old_use_keeps_its_direction_even_if_it_is_unknown(direction):
 @pytest.mark.parametrize("until_s", [-1, 253_402_300_800])
 def test_a_hold_with_an_unrepresentable_end_is_invalid(until_s):
     # 10000-01-01T00:00:00Z is 253,402,300,800 s after 1970
-    with pytest.raises(ValueError, match=f"^{until_s} is no instant from 1970 to 9999$"):
+    with pytest.raises(ValueError, match=f"^{until_s} is not a time from 1970 to 9999$"):
         Hold(volume_id=None, by="ann", reason="", placed_at_s=0, until_s=until_s)
     assert Hold(volume_id=None, by="ann", reason="", placed_at_s=0, until_s=253_402_300_799)
 
 
 @pytest.mark.parametrize(("at_s", "until_s"), [(-1, None), (0, -1), (0, 253_402_300_800)])
 def test_an_override_with_an_unrepresentable_time_is_invalid(at_s, until_s):
-    with pytest.raises(ValueError, match="is no instant from 1970 to 9999"):
+    with pytest.raises(ValueError, match="is not a time from 1970 to 9999"):
         ManualWindowOverride(name="release", is_start=True, by="ann", at_s=at_s, until_s=until_s)
     assert ManualWindowOverride(name="release", is_start=True, by="ann", at_s=0)
 

@@ -91,7 +91,9 @@ def test_a_duration_is_a_whole_number_and_a_unit(text, seconds):
     ],
 )
 def test_anything_else_is_not_a_duration(text):
-    with pytest.raises(ValueError, match="is not a span; write a whole number and s, m, h or d, such as 15m"):
+    with pytest.raises(
+        ValueError, match="is not a valid duration; write a whole number and s, m, h or d, such as 15m"
+    ):
         parse_duration(text)
 
 
@@ -310,7 +312,11 @@ def test_a_value_of_the_wrong_kind_is_a_fault_wherever_it_is(value):
             "'a=${ec2:ResourceTag/a}' has a $, with which an IAM variable begins; write a tag without one",
         ),
         ("opt_in_tag", "auto", "'auto' is not a tag; write key=value, such as burstwatch:mode=auto"),
-        ("metric_lag", "5", "'5' is not a span; write a whole number and s, m, h or d, such as 15m"),
+        (
+            "metric_lag",
+            "5",
+            "'5' is not a valid duration; write a whole number and s, m, h or d, such as 15m",
+        ),
         ("watch_below_pct", "95%", "'95%' is not a percentage; write a number from 0 to 100, without a sign"),
         (
             "exhausted_pct",
@@ -342,7 +348,7 @@ def test_a_value_of_the_wrong_kind_is_a_fault_wherever_it_is(value):
         (
             "change_hours",
             "08:00-18:00",
-            "'08:00-18:00' are no change hours; write always, or days, hours and time zone such as"
+            "'08:00-18:00' are not valid change hours; write always, or days, hours and time zone such as"
             " mon-fri 08:00-18:00 Europe/Berlin",
         ),
         (
@@ -353,7 +359,7 @@ def test_a_value_of_the_wrong_kind_is_a_fault_wherever_it_is(value):
         (
             "runbooks_url",
             "a b",
-            "'a b' is not a place for links; write an https:// address or a relative path",
+            "'a b' is not a valid address for links; write an https:// address or a relative path",
         ),
     ],
 )
@@ -395,7 +401,7 @@ def test_a_document_names_its_version(document, message):
 @pytest.mark.parametrize("section", ["cadence", "windows"])
 def test_a_section_is_a_mapping(section, value):
     faults = faults_of(VERSION | {section: value})
-    assert faults == {section: f"{value!r} is no section; indent its settings below it"}
+    assert faults == {section: f"{value!r} is not a section; indent its settings below it"}
 
 
 def test_unknown_keys_are_faults_that_name_the_known_ones():
@@ -581,20 +587,21 @@ def test_a_volume_out_of_exhaustion_is_not_out_of_the_watch():
         (
             {"watch_below_pct": "60"},
             "sweep_tick 5m + metric_lag 5m + tick_slack 1m + act_lead 8m = 1140 s",
-            "at 60 % can be dry after 3240000 credits / (3000 - 100) = 1117 s; raise watch_below_pct to 61.",
+            "at 60 % can be empty after 3240000 credits / (3000 - 100) = 1117 s; raise"
+            " watch_below_pct to 61.",
         ),
         # 30 + 5 + 1 + 8 min = 2,640 s: no balance lasts it. 2,640 - 1,768.97 = 871.03, so 872 s less do.
         (
             {"sweep_tick": "30m"},
             "sweep_tick 30m + metric_lag 5m + tick_slack 1m + act_lead 8m = 2640 s",
-            "at 95 % can be dry after 5130000 credits / (3000 - 100) = 1769 s; shorten them by 872s in all",
+            "at 95 % can be empty after 5130000 credits / (3000 - 100) = 1769 s; shorten them by 872s in all",
         ),
     ],
 )
 def test_a_policy_that_breaks_the_poll_rule_is_shown_the_arithmetic(settings, needed, available):
     [(path, message)] = faults_of(VERSION | {"cadence": settings}).items()
     assert path == "cadence"
-    assert message.startswith(f"{needed}, but a volume of up to 33 GiB {available}")
+    assert message.startswith(f"{needed}. But a volume of up to 33 GiB {available}")
 
 
 def test_a_policy_that_just_keeps_the_poll_rule_is_accepted():

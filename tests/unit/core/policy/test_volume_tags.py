@@ -110,7 +110,7 @@ def test_a_bad_flag_names_the_value_that_is_assumed():
 )
 def test_a_misspelt_key_is_reported(key):
     [fault] = read_tags({key: "auto"}, DEFAULT_SETTINGS).faults
-    assert fault.startswith(f"'{key}' is no tag of burstwatch's; known: burstwatch:critical, ")
+    assert fault.startswith(f"'{key}' is not a burstwatch tag; known: burstwatch:critical, ")
 
 
 @pytest.mark.parametrize("key", ["burstwatch", "burstwatch-mode", "mode", "aws:burstwatch:mode", ""])
@@ -147,10 +147,12 @@ def test_a_tag_may_name_known_windows(text):
 def test_an_unknown_window_is_reported_beside_the_known_ones():
     tags = {"burstwatch:window": "relaese, backup,nightly"}
     assert read_tags(tags, DEFAULT_SETTINGS, known_windows=["release", "backup"]).faults == (
-        "burstwatch:window calls 'nightly, relaese', which nobody has defined; known: backup, release",
+        "burstwatch:window names 'nightly, relaese', which the policy does not define; known:"
+        " backup, release",
     )
     assert read_tags(tags, DEFAULT_SETTINGS, known_windows=()).faults == (
-        "burstwatch:window calls 'backup, nightly, relaese', which nobody has defined; the policy has none",
+        "burstwatch:window names 'backup, nightly, relaese', which the policy does not define;"
+        " the policy has none",
     )
 
 

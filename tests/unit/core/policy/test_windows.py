@@ -199,18 +199,18 @@ def test_a_span_that_does_not_end_after_its_start_cannot_exist():
 @pytest.mark.parametrize(
     ("settings", "faults"),
     [
-        (RECURRING | {"zone": "Mars/Base"}, {"zone": "'Mars/Base' is no known time zone"}),
-        (RECURRING | {"zone": "Europe"}, {"zone": "'Europe' is no known time zone"}),
-        (RECURRING | {"zone": ""}, {"zone": "'' is no known time zone"}),
-        (RECURRING | {"zone": "../UTC"}, {"zone": "is no known time zone"}),
-        (RECURRING | {"zone": "/etc/passwd"}, {"zone": "is no known time zone"}),
+        (RECURRING | {"zone": "Mars/Base"}, {"zone": "'Mars/Base' is not a known time zone"}),
+        (RECURRING | {"zone": "Europe"}, {"zone": "'Europe' is not a known time zone"}),
+        (RECURRING | {"zone": ""}, {"zone": "'' is not a known time zone"}),
+        (RECURRING | {"zone": "../UTC"}, {"zone": "is not a known time zone"}),
+        (RECURRING | {"zone": "/etc/passwd"}, {"zone": "is not a known time zone"}),
         (
             RECURRING | {"duration": "0m"},
             {"duration": "'0m' must be from 1m to 28d; for longer write from and to"},
         ),
         (RECURRING | {"duration": "59s"}, {"duration": "'59s' must be from 1m to 28d"}),
         (RECURRING | {"duration": "29d"}, {"duration": "'29d' must be from 1m to 28d"}),
-        (RECURRING | {"duration": "8"}, {"duration": "'8' is not a span"}),
+        (RECURRING | {"duration": "8"}, {"duration": "'8' is not a valid duration"}),
         (
             RECURRING | {"duration": "25h"},
             {"duration": "'25h' is longer than the 1d from one start to the next: the window"},
@@ -230,13 +230,13 @@ def test_a_span_that_does_not_end_after_its_start_cannot_exist():
             DATED | {"from": "2026-11-20T18:00"},
             {"from": "'2026-11-20T18:00' has no time zone; add the setting zone"},
         ),
-        (DATED | {"from": "2026-11-31T18:00Z"}, {"from": "'2026-11-31T18:00Z' is no instant"}),
-        (DATED | {"from": "2026-11-20"}, {"from": "is no instant"}),
-        (DATED | {"from": "22:00"}, {"from": "is no instant"}),
-        (DATED | {"from": "0001-01-01T00:00+10:00"}, {"from": "is no instant"}),
+        (DATED | {"from": "2026-11-31T18:00Z"}, {"from": "'2026-11-31T18:00Z' is not a valid time"}),
+        (DATED | {"from": "2026-11-20"}, {"from": "is not a valid time"}),
+        (DATED | {"from": "22:00"}, {"from": "is not a valid time"}),
+        (DATED | {"from": "0001-01-01T00:00+10:00"}, {"from": "is not a valid time"}),
         (
             {"from": "2026-11-20T18:00", "to": "2026-11-21T18:00", "zone": "X"},
-            {"zone": "is no known time zone"},
+            {"zone": "is not a known time zone"},
         ),
         ({"zone": "UTC"}, {"zone": "has nothing to apply to; add cron and duration, or from and to"}),
         ({"where": "Role=etcd"}, {"where": "'Role=etcd' chooses nothing; write tag:KEY=VALUE or tag:KEY"}),
@@ -244,8 +244,8 @@ def test_a_span_that_does_not_end_after_its_start_cannot_exist():
         ({"where": "tag:"}, {"where": "'tag:' chooses nothing"}),
         ({"where": "tag:=x"}, {"where": "'tag:=x' chooses nothing"}),
         ({"where": "a sequence"}, {"where": "'a sequence' chooses nothing"}),
-        ({"size_gib": "500-100"}, {"size_gib": "'500-100' is no range of sizes"}),
-        ({"size_gib": "100"}, {"size_gib": "'100' is no range of sizes"}),
+        ({"size_gib": "500-100"}, {"size_gib": "'500-100' is not a valid range of sizes"}),
+        ({"size_gib": "100"}, {"size_gib": "'100' is not a valid range of sizes"}),
         (
             {"types": "gp2"},
             {"types": "unknown key; known here: cron, duration, from, to, zone, where, size_gib"},
@@ -677,7 +677,7 @@ def test_a_non_text_setting_is_read_as_written():
     assert [(fault.path, fault.message) for fault in faults] == [
         (
             "windows.w.size_gib",
-            "'100' is no range of sizes; write the least and the most GiB, such as 100-500",
+            "'100' is not a valid range of sizes; write the least and the most GiB, such as 100-500",
         )
     ]
 

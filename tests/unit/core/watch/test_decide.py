@@ -298,7 +298,7 @@ def test_a_failed_read_that_turns_out_to_be_a_gap_is_reported_once():
     [
         (a_volume(attached=False, instance_id=None), {}, UnknownReason.DETACHED),
         (a_volume(volume_type="gp3"), {}, UnknownReason.NOT_BURSTABLE_TYPE),
-        (a_volume(1_000), {}, UnknownReason.CANNOT_RUN_DRY),
+        (a_volume(1_000), {}, UnknownReason.NEVER_EMPTY),
         (a_volume(), {"instance_state": "stopped"}, UnknownReason.INSTANCE_STOPPED),
     ],
 )
@@ -1063,7 +1063,7 @@ def test_an_intent_that_was_sent_after_all_is_reported_as_soon_as_aws_shows_it()
     assert state.modifications.used == (ModificationUse(at_s=int(at("11:59")), by=WATCHDOG, direction=OUT),)
     [alert] = decision.alerts
     assert alert.kind is AlertKind.FLIPPED
-    assert "never sent" in alert.evidence["details"][-1]
+    assert "treated as not sent" in alert.evidence["details"][-1]
 
 
 # what it is recommended to become

@@ -56,10 +56,8 @@ def test_a_stall_of_a_calm_volume_is_reported_remembered_and_entered():
     decision = evaluate_with_stall(calm())
     [alert] = decision.alerts
     assert (alert.kind, alert.level) == (AlertKind.HOST_STALL, Level.OK)
-    assert alert.evidence["summary"] == "stood still for 8.2 s, says its host"
-    assert alert.evidence["details"] == [
-        "CloudWatch shows no reason yet; the host is nearer, and minutes earlier."
-    ]
+    assert alert.evidence["summary"] == "stalled for 8.2 s, according to its host"
+    assert alert.evidence["details"] == ["CloudWatch shows no reason yet; the host sees it minutes earlier."]
     assert alert.action == "burstctl explain vol-0a1 --region us-east-1"
     assert (decision.change.state.stall, decision.change.state.alerts.stall_at_s) == (STALL, at("12:00"))
     [entry] = [entry for entry in decision.change.entries if entry.kind is EntryKind.STALL]
@@ -68,7 +66,7 @@ def test_a_stall_of_a_calm_volume_is_reported_remembered_and_entered():
 
 def test_a_stall_without_an_end_has_no_length():
     [alert] = evaluate_with_stall(calm(), stall=replace(STALL, total_s=None)).alerts
-    assert alert.evidence["summary"] == "stood still, says its host"
+    assert alert.evidence["summary"] == "stalled, according to its host"
 
 
 def test_a_stall_is_no_second_alert_beside_a_recovery():

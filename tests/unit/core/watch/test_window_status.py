@@ -226,7 +226,7 @@ def test_those_that_still_have_time_are_reported_with_the_first_that_have_none()
     waiting = a_window_state(WindowPhase.OUTSIDE, "12:30", "14:00")
     assert window_alerts({"vol-2": waiting}) == []
     [change] = window_alerts({"vol-1": LEADING, "vol-2": waiting})
-    assert "Due now: vol-1; 1 more, smaller or less hurried, follow." in change.alerts[0].evidence["details"]
+    assert "Due now: vol-1; 1 more, smaller or less urgent, follow." in change.alerts[0].evidence["details"]
 
 
 def test_every_window_and_every_start_is_reported_on_its_own():
