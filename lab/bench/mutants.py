@@ -4,7 +4,7 @@
     .venv/bin/python lab/bench/mutants.py flips.guards     # one module, or a package: flips
 
 Runs mutmut in a folder below `build/`, with a few more kinds of fault and without faults in words, which
-transcripts and pages state, and shows each fault that survives. A module is tried again, with the tests of its
+transcripts and pages state, and shows each fault that survives. A module is tried with the tests of its
 package. The whole core is tried with all tests of the core and the scenarios, and goes on where it was ended.
 Any survivor ends it with 1. A line whose faults may survive says why: `# pragma: no mutate - reason`.
 
