@@ -13,6 +13,7 @@ import pytest
 
 from burstwatch.core.alerts.alert import AlertKind
 from support.paths import ROOT
+from support.runbooks import moto_stack
 from support.runbooks.external_commands import commands_run_elsewhere, without_comment
 from support.runbooks.fake_programs import FAKE_PROGRAMS
 from support.runbooks.page_environment import page_environment
@@ -62,6 +63,12 @@ NEEDS = {
     "tests/runbooks/test_real_disk_commands.py": "a real disk that is throttled, where there may be one",
 }
 """With what other tests run commands of pages."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def synthesized_stack() -> None:
+    """Synthesize before a page has a home of its own, into which jsii would unpack the CDK."""
+    moto_stack.template()
 
 
 def page_id(page: Path) -> str:

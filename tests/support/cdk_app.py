@@ -1,10 +1,8 @@
 """The app that `cdk synth` runs, run in this process."""
 
-import fcntl
 import json
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 from support.paths import ROOT
@@ -14,10 +12,8 @@ os.environ["PATH"] = (
 )
 os.environ["CDK_VALIDATION"] = "false"  # seconds for each template; tests/infra/test_synth.py has it on
 
-with Path(tempfile.gettempdir(), "burstwatch-jsii.lock").open("w") as lock:
-    fcntl.flock(lock, fcntl.LOCK_EX)  # the first import unpacks the CDK for all processes
-    from aws_cdk import App, Validations
-    from cdk_nag import AwsSolutionsChecks
+from aws_cdk import App, Validations
+from cdk_nag import AwsSolutionsChecks
 
 from app import add_stacks
 from infra.dependencies import ensure_layer

@@ -1,5 +1,6 @@
 """Servers that run beside the code that uses them, from ``start`` to ``stop``, or in a ``with`` statement."""
 
+from abc import ABC, abstractmethod
 from socketserver import BaseServer
 from threading import Event, Thread
 from typing import Generic, Self, TypeVar
@@ -7,16 +8,16 @@ from typing import Generic, Self, TypeVar
 Server = TypeVar("Server", bound=BaseServer)
 
 
-class Startable:
+class Startable(ABC):
     """What a ``with`` statement starts and stops."""
 
+    @abstractmethod
     def start(self) -> str:
         """Start, and return the URL."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stop(self) -> None:
-        """End all that was started."""
-        raise NotImplementedError
+        """Stop all that was started."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -35,12 +36,13 @@ class BackgroundServer(Startable, Generic[Server]):
         self._thread: Thread | None = None
 
     @property
+    @abstractmethod
     def url(self) -> str:
         """The address; an error if it is not running."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _make_server(self) -> Server:
-        raise NotImplementedError
+        """Make the server for one start."""
 
     def start(self) -> str:
         """Start the server in a thread, and return its URL."""

@@ -143,6 +143,9 @@ class CliDeployment(Deployment):
         with SqliteLedger.open(self._path) as operator_ledger:
             return self.run_process(lambda: change(FaultInjectingLedger(operator_ledger, self._world)))
 
+    def deliver_event(self, event: Mapping[str, Any]) -> None:
+        """Without a stack, EventBridge has no target."""
+
     def close(self) -> None:
         for ledger in (self.ledger, self._process_ledger):
             ledger.close()  # type: ignore[attr-defined]

@@ -1,5 +1,6 @@
 """A way to run the watchdog, and its services on the simulated clock."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ REGION: Final = "us-east-1"
 ACCOUNT: Final = "123456789012"
 
 
-class Deployment:
+class Deployment(ABC):
     """A way to run; ``ledger`` is for who judges, and none of what it does is an effect."""
 
     name: str
@@ -30,24 +31,26 @@ class Deployment:
     def __init__(self, world: FaultWorld) -> None:
         self._world = world
 
+    @abstractmethod
     def run_minute(self, tick_s: int) -> None:
         """Do what is due at a whole minute."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run_operator_change(self, change: Callable[[Any], object]) -> bool:
         """A person changes the ledger; False if that failed and must be repeated."""
-        raise NotImplementedError
 
+    @abstractmethod
     def deliver_event(self, event: Mapping[str, Any]) -> None:
-        """An event comes from EventBridge; without a stack, it is not received."""
+        """An event comes from EventBridge."""
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits between its parts."""
         return True
 
+    @abstractmethod
     def close(self) -> None:
-        """Let go of everything that is open."""
+        """Close everything that is open."""
 
     def run_process(
         self, work: Callable[[], object], *, restart: Callable[[], object] = lambda: None

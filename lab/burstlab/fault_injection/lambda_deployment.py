@@ -208,6 +208,9 @@ class LambdaDeployment(Deployment):
         operator_ledger = self._open_ledger(DynamoClient(self._table, self._world.injector))
         return self.run_process(lambda: change(operator_ledger))
 
+    def close(self) -> None:
+        """Nothing is open between two invocations."""
+
     def deliver_event(self, event: Mapping[str, Any]) -> None:
         self._events.append(_QueuedMessage(event, self._world.fleet.clock.now_s()))
 
