@@ -141,7 +141,7 @@ class PageRun:
 
     def apply_directive(self, aside: str) -> None:
         """A stage direction, which only the page's source shows."""
-        if aside == "afresh":
+        if aside == "reset":
             self.set_up()
         elif result := re.fullmatch(r"scene (\w+)", aside):
             self.set_up(result[1])
@@ -149,7 +149,7 @@ class PageRun:
             self.stage.advance_minutes(int(result[1]))
             self.stage.watch(acts=True)
         else:
-            raise AssertionError(f"nobody knows how to play {aside!r}: afresh, scene NAME, 30 min later")
+            raise AssertionError(f"{aside!r} is not a direction; use reset, scene NAME, or 30 min later")
 
 
 @pytest.mark.parametrize("path", PAGES, ids=page_id)
