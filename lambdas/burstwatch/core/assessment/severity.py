@@ -73,7 +73,7 @@ def classify(assessment: Assessment, last_level: Level, policy: Policy) -> Level
     """
     if assessment.unknown_reason is not None:
         return Level.UNKNOWN
-    if _is_exhausted(assessment.balance, last_level, policy):
+    if _is_exhausted(assessment.balance, last_level, policy) and not _refills_since_arrival(assessment):
         return Level.EXHAUSTED
     if _is_critical(assessment, last_level, policy):
         return Level.CRITICAL
@@ -81,6 +81,19 @@ def classify(assessment: Assessment, last_level: Level, policy: Policy) -> Level
         return Level.WARNING
     watched = _is_watched(assessment.balance, last_level, policy.cadence)
     return Level.WATCH if watched else Level.OK
+
+
+def _refills_since_arrival(assessment: Assessment) -> bool:
+    """Whether the volume is new, attached again or back from a flip, and is not known to be throttled.
+
+    A calm volume that returns with an empty bucket gains credits at once. If its first datapoints counted, it
+    would be flipped a second time, and people would be paged. A throttled volume has a flat trend after five
+    minutes.
+    """
+    forecast = assessment.forecast
+    if assessment.arrived_at_s is None or forecast is None:
+        return False
+    return forecast.drain_per_s is None or forecast.is_refilling
 
 
 def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:

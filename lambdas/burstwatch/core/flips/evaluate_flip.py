@@ -81,7 +81,7 @@ def evaluate_flip(
         volume_context.windows,
         level_reason=level_reason,
         act_at=choose_act_rule(recommendation.settled_target if recommendation else None, policy).level,
-        is_refilling=_may_be_refilling(assessment),
+        is_refilling=assessment.forecast is not None and assessment.forecast.is_refilling,
     )
     if volume_settings.mode is Mode.OBSERVE:
         return FlipEvaluation(state=state)
@@ -102,18 +102,6 @@ def evaluate_flip(
         events=reported.events,
         blocked_reason=None if trigger.cause is FlipCause.DRAINING else blocked_reason,
     )
-
-
-def _may_be_refilling(assessment: Assessment) -> bool:
-    """Whether it gains credits, or has just arrived and has no trend yet.
-
-    A calm volume that returns with an empty bucket gains credits at once. It would be flipped a second time
-    if its first datapoint counted.
-    """
-    forecast = assessment.forecast
-    if forecast is None:
-        return False
-    return forecast.is_refilling or (assessment.arrived_at_s is not None and forecast.drain_per_s is None)
 
 
 def _report_critical(
