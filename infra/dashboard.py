@@ -60,7 +60,7 @@ class FleetDashboard(Construct):
             TextWidget(
                 width=_WIDTH,
                 height=2,
-                markdown=f"**{name}** watches gp2 volumes. Red below: volumes run empty. An alarm in red: the"
+                markdown=f"**{name}** watches gp2 volumes. Red below: volumes without credits. An alarm in red: the"
                 " watchdog itself needs help; its runbook is in its description.",
             )
         )

@@ -143,7 +143,7 @@ def the_output_fits_80_columns_and_reports_what_was_done(stage, lines, boards):
     assert "…" not in boards.split("alerts")[0]
     assert "left alone: empty 18:02, stalled 57 min" in " ".join(lines.split())
     for phrase in (
-        "flip refused: reports is not moved",
+        "flip refused: reports was not flipped",
         "became empty                  20:10          never",
         "search, spend_cap: it would add $39.09 a month",
         "Watched, 2 of 12 volumes became empty",

@@ -69,8 +69,8 @@ def test_an_answer_is_false_if_the_truth_is_the_opposite_or_it_is_about_another_
 
 def test_the_summary_counts_rows_and_false_answers():
     results = [
-        a_result(false_ok=2, left=1),
-        a_result(held=False, false_crit=1, left=4),
+        a_result(false_ok=2, processes_left=1),
+        a_result(held=False, false_crit=1, processes_left=4),
         a_result(held=None, got="needs mkfs.btrfs"),
     ]
     assert count_results(results) == {

@@ -137,7 +137,7 @@ def test_of_ten_runs_at_once_each_is_counted(probe, disk):
 
 def test_without_a_known_volume_it_reports_that_nothing_goes_to_aws(probe, disk):
     done = probe.run("run", "--event-bus", "burstwatch-probe", *disk)
-    assert "whose volume is not known: --volume-id" in done.stderr
+    assert "its volume is not known (--volume-id)" in done.stderr
     known = ["--volume-id", "vol-0123456789abcdef0"]
     assert "not known" not in probe.run("run", "--event-bus", "burstwatch-probe", *known, *disk).stderr
 

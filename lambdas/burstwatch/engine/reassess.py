@@ -56,4 +56,4 @@ def _order_from_decision(watch_pass: WatchPass, direction: Direction) -> FlipOrd
         return unread_outcome(decision.assessment.unknown_because)
     if watch_pass.collector.failures:
         return unread_outcome()
-    return Outcome(status=OutcomeStatus.NONE, reason=f"not needed (anymore): {decision.reason}")
+    return Outcome(status=OutcomeStatus.NONE, reason=f"no longer needed: {decision.reason}")

@@ -154,7 +154,7 @@ def judge_watched(context: DoctorContext, report: PassReport) -> Iterator[Findin
         summary = f"there is no gp2 volume in {report.region}: nothing is watched"
         yield skipped(summary, fix="if there should be some, see --region and --profile")
     for reason, volumes in sorted(by_reason.items()):
-        label = str(reason).replace("_", " ")
+        label = reason.label
         yield ok(
             f"{format_count(len(volumes), 'volume')} {label}: {_format_first(volumes)}",
             fix=_EXPECTED_UNKNOWN_NOTES.get(reason, ""),

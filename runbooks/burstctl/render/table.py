@@ -95,7 +95,7 @@ def wide_table(report: PassReport, *, width: int | None, shows_all: bool, bar: s
     flip_statuses = [describe_flip_status(decision, report) for decision in decisions]
     forecast_columns = None if width is None or width >= _FULL_FORECAST_COLUMNS else _FORECAST_COLUMNS
     table = Table(
-        titles=("LEVEL", "VOLUME", "NAME", "BALANCE", "DRY (UTC)", "DRAIN/S", "BASELINE", "GIB", "INSTANCE"),
+        titles=("LEVEL", "VOLUME", "NAME", "BALANCE", "EMPTY UTC", "DRAIN/S", "BASELINE", "GIB", "INSTANCE"),
         lines=[_wide_line(decision, report.now_s, bar, forecast_columns) for decision in decisions],
         right_aligned=frozenset({"BALANCE", "DRAIN/S", "BASELINE", "GIB"}),
         notes=notes,
@@ -135,7 +135,7 @@ def narrow_table(report: PassReport, *, shows_all: bool, bar: str | None) -> Tab
     """Two lines to a volume, one where all is calm; fits 80 columns."""
     decisions, notes = _select_rows(report, shows_all=shows_all)
     lines = [line for decision in decisions for line in _narrow_lines(decision, report, bar)]
-    titles = ["LEVEL", "VOLUME", "BALANCE", "DRY (UTC)"]
+    titles = ["LEVEL", "VOLUME", "BALANCE", "EMPTY UTC"]
     return Table(titles=titles, lines=lines, right_aligned=frozenset({"BALANCE"}), notes=notes)
 
 

@@ -319,7 +319,10 @@ def test_of_several_stacks_the_first_deployed_is_used(cli, lab):
         (Fault(action="GetParametersByPath", code="AccessDeniedException", status=400), "may not call"),
         (Fault(action="GetParametersByPath", kind="throttle"), "AWS limits how often this may be called"),
         (Fault(action="GetParametersByPath", kind="reset"), "closed the connection before it answered"),
-        (Fault(action="GetParametersByPath", code="InternalServerError", status=500), "a fault of its own"),
+        (
+            Fault(action="GetParametersByPath", code="InternalServerError", status=500),
+            "AWS had an internal error",
+        ),
     ],
 )
 def test_when_stacks_cannot_be_listed_the_file_is_used_and_that_is_reported(

@@ -117,7 +117,7 @@ def test_a_clock_that_is_off_is_refused_before_anything_is_judged(cli, lab, monk
     assert result.code == 1
     assert result.out == ""
     assert single_error(result).startswith(
-        "this machine's clock is 7 min ahead of AWS's (2026-11-20T18:00:00Z), more than 2 min: set it"
+        "this machine's clock is 7 min ahead of AWS's (2026-11-20T18:00:00Z), more than 2 min. Set it"
     )
     with SqliteLedger.open(cli.ledger_path) as ledger:
         assert ledger.states() == {}

@@ -228,7 +228,7 @@ def test_an_operator_wanting_another_type_sees_that_the_watchdog_was_first(race)
     outcome = execute_flips(shell, io1_orders([volume_id]), shell.build_collector(race.now_s))[volume_id]
     assert hook.fired
     assert outcome.status is OutcomeStatus.REFUSED
-    assert str(outcome.refusal).startswith("modification_in_progress: watchdog asked for gp3")
+    assert str(outcome.refusal).startswith("modification_in_progress: watchdog requested gp3")
     assert race.modified([volume_id]) == {volume_id: 1}
     assert race.intents(volume_id) == [WATCHDOG]
 

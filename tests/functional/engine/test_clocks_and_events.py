@@ -307,7 +307,7 @@ def test_a_request_that_the_queue_brings_again_much_later_is_dropped(functions, 
     functions.end_invocation()
     output = functions.flip(records)
     assert (count_modify_calls(lab), failed_message_ids(output)) == (0, set())
-    assert "too long to be still wanted" in " ".join(output.warnings)
+    assert "too long ago to be needed" in " ".join(output.warnings)
 
 
 @pytest.mark.parametrize("is_over", [False, True], ids=["under way", "over"])

@@ -147,7 +147,7 @@ def test_no_message_triggers_a_paid_flip_at_warning(functions, policy, tags, bec
     volume_id = add_warning(functions.lab, tags=AUTO | tags)
     output = functions.flip([first_flip_target(functions, volume_id)])
     assert (count_modify_calls(functions.lab), failed_message_ids(output)) == (0, set()), because
-    assert "not needed (anymore)" in output.messages[-1]
+    assert "no longer needed" in output.messages[-1]
 
 
 def test_early_flips_leave_a_share_of_the_cap_to_drains_that_are_critical(functions):

@@ -90,7 +90,7 @@ def assert_dropped(functions, output, volume_id):
     """Nothing was modified, nothing is tried again, no one is alerted, and the log says why."""
     assert (count_modify_calls(functions.lab), failed_message_ids(output)) == (0, set())
     line = single_line(output, volume_id)
-    assert (line["action_taken"], "not wanted" in line["message"]) == ("none", True)
+    assert (line["action_taken"], "needed" in line["message"]) == ("none", True)
     assert functions.alert_kinds() == []
 
 

@@ -327,7 +327,7 @@ def test_the_address_of_a_webhook_is_in_no_line_whatever_it_is_part_of(functions
     repeated = functions.last
     for text in (output.text, repeated.text):
         assert "aVerySecretPart" not in text
-    assert "no flip request" in output.text
+    assert "not a flip request" in output.text
 
 
 def test_a_bug_is_logged_with_its_traceback_and_without_secrets(functions, capsys):

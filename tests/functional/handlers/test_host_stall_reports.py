@@ -281,7 +281,7 @@ def test_an_event_of_a_host_that_cannot_be_read_is_dropped_and_hides_no_other(fu
     output = functions.invoke("settle", {"Records": [poison, good]})
     assert output.result == {"batchItemFailures": []}
     assert output.metrics["ProbeEventsDropped"] == 1
-    assert "reports of hosts dropped" in output.warnings[0]
+    assert "host reports dropped" in output.warnings[0]
     assert functions.alert_kinds() == ["HostStallReported"]
 
 

@@ -342,7 +342,7 @@ def drop_table(_):
             "without a text under url",
         ),
         (lambda _: change(SecretString='{"url": 7}'), "without a text under url"),
-        (lambda _: change(SecretString='{"url": "https://hooks'), "begins like JSON and is none"),
+        (lambda _: change(SecretString='{"url": "https://hooks'), "begins like JSON but is not JSON"),
         (lambda _: change(SecretBinary=b"https://hooks.slack.com"), "holds binary"),
     ],
 )

@@ -151,7 +151,7 @@ def test_a_tick_that_comes_more_than_two_minutes_late_only_settles_what_is_open(
     assert output.metrics["LateTicks"] == 1
     [late] = [line for line in output.lines if line["level"] == "WARNING"]
     assert (late["late_s"], late["mode"]) == (121.0, "sweep")
-    assert "only what is open is settled" in late["message"]
+    assert "only open flips are reconciled" in late["message"]
     assert output.result["looked_at"] == 1
     assert functions.history(flipped)[-1] in ("reached", "stayed")
     assert functions.requested_flips() == []

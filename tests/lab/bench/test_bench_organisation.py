@@ -93,8 +93,8 @@ def test_limits_are_listed_in_the_order_they_bind(organisation_model, stack):
     result = organisation_model.list_limits(organisation_model.Organisation(), stack)
     volumes = [limit.volumes for limit in result]
     assert volumes == sorted(volumes)
-    our_limits = [limit.volumes for limit in result if limit.is_ours]
-    by_what = {limit.description.split(":")[0]: limit.volumes for limit in result if not limit.is_ours}
+    our_limits = [limit.volumes for limit in result if limit.is_configured]
+    by_what = {limit.description.split(":")[0]: limit.volumes for limit in result if not limit.is_configured}
     assert min(our_limits) > 50_000
     assert by_what["EC2"] == 20 * 300 * 500
     assert by_what["EC2"] > max(our_limits)

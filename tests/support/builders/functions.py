@@ -346,8 +346,8 @@ def an_event_message(event: Any, sent_s: float) -> dict[str, Any]:
 
 
 def evaluated_volumes(output: InvocationOutput) -> int:
-    """How many volumes settle looked at because of EBS's events, as it says."""
-    return sum(int(n) for n in re.findall(r"(\d+) of \d+ volumes? looked at", "\n".join(output.messages)))
+    """Count the volumes that settle evaluated because of EBS events, by its log."""
+    return sum(int(n) for n in re.findall(r"(\d+) of \d+ volumes? evaluated", "\n".join(output.messages)))
 
 
 def failed_message_ids(output: InvocationOutput) -> set[str]:

@@ -43,7 +43,7 @@ _DESCRIPTIONS: Final = {
     UnknownReason.DETACHED: ("detached", "it is not attached"),
     UnknownReason.INSTANCE_STOPPED: ("instance is stopped", "its instance is stopped"),
     UnknownReason.NOT_BURSTABLE_TYPE: ("no burst credits", "it is no longer a gp2 volume"),
-    UnknownReason.NEVER_EMPTY: ("cannot run empty", "at its size it cannot run empty"),
+    UnknownReason.NEVER_EMPTY: ("cannot become empty", "at its size it cannot become empty"),
     UnknownReason.TOO_NEW: ("too new", "it is too new to have one"),
     UnknownReason.IDLE: ("idle, no datapoint", "it is idle and publishes no datapoint"),
     UnknownReason.TELEMETRY_GAP: ("no datapoint", "CloudWatch has no datapoint"),

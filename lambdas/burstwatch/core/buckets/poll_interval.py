@@ -1,4 +1,4 @@
-"""When to look at a bucket again, so that it cannot run empty unseen.
+"""When to look at a bucket again, so that it cannot become empty unseen.
 
 The rule: ``interval + lag + slack + lead <= credits / highest drain``. In the worst case a resource begins to
 burst right after a look. The next look comes an interval later. A tick may be late by the slack, and its

@@ -115,7 +115,7 @@ def test_what_fails_twice_is_reported():
 
 def test_an_entry_missing_from_the_response_does_not_count_as_sent():
     _, sending = batch_response({4: None}, {0: None})
-    assert "AWS did not say" in sending.failed[volume(4)]
+    assert "AWS did not report the outcome" in sending.failed[volume(4)]
 
 
 def test_a_batch_that_fails_whole_does_not_stop_the_next():

@@ -123,9 +123,9 @@ def test_an_alarm_can_be_rendered_or_is_refused_whatever_its_content(changes):
 @pytest.mark.parametrize(
     ("message", "phrase"),
     [
-        ("", "no JSON"),
-        ("hello", "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ("", "not JSON"),
+        ("hello", "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ("{}", "neither an alert nor a CloudWatch alarm"),
         ("[]", "neither an alert nor a CloudWatch alarm"),
         ("7", "neither an alert nor a CloudWatch alarm"),

@@ -391,7 +391,7 @@ def test_a_broken_connection_is_transient(slack, channel):
     slack.answers = [None]
     error = refusal(channel)
     assert not error.is_permanent
-    assert "was not reached" in str(error)
+    assert "could not be reached" in str(error)
 
 
 def test_an_unreachable_server_is_transient(time):

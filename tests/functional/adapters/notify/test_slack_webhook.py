@@ -55,7 +55,7 @@ def test_with_no_time_left_a_message_goes_at_once_or_not_at_all(slack, webhook):
         ((410, "channel_is_archived", {}), True, "unarchive the channel"),
         ((410, "gone", {}), True, "check the webhook"),
         ((500, "rollup_error", {}), False, "it is tried again"),
-        (None, False, "was not reached"),
+        (None, False, "could not be reached"),
     ],
 )
 def test_the_slack_status_decides_whether_to_retry(slack, webhook, answer, is_permanent, message):

@@ -16,7 +16,7 @@ def test_volumes_are_shown_most_urgent_first_with_the_estimate_and_the_bound(cli
     result = cli.run("assess")
 
     header, first, second, third = result.out.splitlines()
-    assert " ".join(header.split()) == "LEVEL VOLUME NAME BALANCE DRY (UTC) DRAIN/S BASELINE GIB INSTANCE"
+    assert " ".join(header.split()) == "LEVEL VOLUME NAME BALANCE EMPTY UTC DRAIN/S BASELINE GIB INSTANCE"
     assert first.split()[:3] == ["critical", critical, "ci-7"]
     assert "33.0 %  in 10 min (18:10), not before 18:10    2,700       300  100  i-0" in first
     assert second.split()[:3] == ["warning", warning, "build-3"]
@@ -238,7 +238,7 @@ def test_of_a_large_fleet_the_urgent_are_shown_and_the_calm_are_counted(cli, lab
     assert [line.split()[0] for line in result.out.splitlines()[:2]] == ["LEVEL", "warning"]
     assert result.out.splitlines()[2:] == [
         "and 26 calm volumes, lowest 96.2 %",
-        "and 1 unwatched volume: 1 cannot run empty",
+        "and 1 unwatched volume: 1 cannot become empty",
         "(--all shows everything)",
     ]
     assert len(cli.run("assess", "--all").out.splitlines()) == 1 + 28

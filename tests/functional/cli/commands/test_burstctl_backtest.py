@@ -372,7 +372,7 @@ def test_reads_over_a_dollar_need_confirmation(cli, lab, monkeypatch):
     result = cli.run("backtest", "--days", "1")
     assert (result.code, result.out) == (2, "")
     [complaint] = result.error_lines
-    assert "add --yes to read it, or name some of the volumes" in complaint
+    assert "Add --yes to read it, or name some of the volumes" in complaint
     assert "GetMetricData" not in lab.faults.call_counts()
     assert cli.run("backtest", "--days", "1", "--yes").code == 0
 
@@ -552,7 +552,7 @@ GOOD = "2026-11-20T10:00:00Z,100,5,5,100"
         (table_rows("2026-11-20T10:00:00Z,,5,5,100"), "every burst_balance_pct is empty"),
         (b"\xff\xfet\x00i\x00m\x00e\x00", "it is not UTF-8 text"),
         (table_rows(GOOD).encode() + b"\xff\n", "it is not UTF-8 text"),
-        (table_rows(GOOD) + '2026-11-20T10:01:00Z,"100,5\n', "it is no CSV"),
+        (table_rows(GOOD) + '2026-11-20T10:01:00Z,"100,5\n', "it is not valid CSV"),
     ],
     ids=lambda value: None if isinstance(value, bytes) or "\n" in value else value[:40],
 )

@@ -236,7 +236,7 @@ def test_an_unknown_profile_and_an_invalid_ledger(cli, lab):
     result = cli.run("doctor", "--json", "--ledger", "floppy:a")
 
     assert result.code == 2
-    assert single_finding(result, "ledger")["seen"].startswith("'floppy:a' is no ledger")
+    assert single_finding(result, "ledger")["seen"].startswith("'floppy:a' is not a valid ledger")
     assert single_finding(result, "holds")["seen"] == "unknown; see ledger"
     assert single_finding(result, "volumes")["verdict"] == "ok", "a bad ledger hides no volume"
 
@@ -297,9 +297,12 @@ def test_volumes_that_cannot_be_watched_and_why(cli):
     assert gap["commands"] == [f"burstctl explain {silent} --region us-east-1"]
     assert "1 volume watched" in reported
     assert {(text.partition(":")[0], item["fix"]) for text, item in reported.items() if item["fix"]} >= {
-        ("1 volume idle", "nothing to do: a full volume that serves nothing need not publish a balance"),
+        (
+            "1 volume idle, no datapoint",
+            "nothing to do: a full volume that serves nothing need not publish a balance",
+        ),
         ("1 volume detached", "nothing to do: looked at from the minute it is attached"),
-        ("1 volume cannot run empty", "nothing to do: from 1,000 GiB on it earns what it can spend"),
+        ("1 volume cannot become empty", "nothing to do: from 1,000 GiB on it earns what it can spend"),
     }
     assert result.code == 3
 

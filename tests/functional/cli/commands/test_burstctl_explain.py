@@ -105,7 +105,7 @@ def test_a_calm_volume_is_evaluated_in_the_sweep(cli, lab):
 @pytest.mark.parametrize(
     ("facts", "level"),
     [
-        ({"size_gib": 1200}, "unknown: cannot run empty"),
+        ({"size_gib": 1200}, "unknown: cannot become empty"),
         ({"attached": False}, "unknown: detached"),
         ({"volume_type": "gp3"}, "unknown: no burst credits"),
     ],

@@ -98,7 +98,7 @@ def test_refused_failed_and_unclear_flips(cli, lab):
     assert "was not flipped to gp3: held" in history_lines(cli, refused)
     assert "was not changed to gp3" in history_lines(cli, failed)
     assert "1 attempt; the watchdog makes the next in 1 min (18:01 UTC)" in history_lines(cli, failed)
-    assert "and the answer was lost" in history_lines(cli, unclear)
+    assert "no response received" in history_lines(cli, unclear)
     assert "not yet known whether AWS accepted it" in history_lines(cli, unclear)
 
 

@@ -151,7 +151,7 @@ def test_windows_holds_stalls_refusals_and_alerts_are_on_lanes_and_in_the_list(c
     assert "!" in lane_line(result, "HOST")
     assert set("HXES") <= set(lane_line(result, "EVENT"))
     listed = [line for line in result.out.splitlines() if re.match(r"\d\d:\d\d . ", line)]
-    assert any("is not moved" in line and "held, told" in line for line in listed)
+    assert any("was not flipped" in line and "held" in line for line in listed)
     assert "hold: " in result.err
     document = cli.run("plot", volume_id, "--json").document
     assert [(window["window"], window["by_hand"]) for window in document["windows"]] == [

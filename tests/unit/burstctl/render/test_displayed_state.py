@@ -151,7 +151,7 @@ def test_the_alert_of_a_volume_that_aws_is_changing_begins_with_that():
         "changing: vol-0a1 has no credits left while AWS makes it gp3 with 3,000 IOPS and 128 MiB/s (i-0a1)"
     )
     text = format_sentences(alert)
-    assert text[0].startswith("Asked of AWS at 11:48 UTC; by its balance it would be exhausted: ")
+    assert text[0].startswith("Requested from AWS at 11:48 UTC; by its balance it would be exhausted: ")
     assert any(line.endswith("its credits are exhausted; reduce load until then.") for line in text)
 
 
