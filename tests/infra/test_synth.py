@@ -50,7 +50,7 @@ def test_the_default_synthesizes_and_warns_about_missing_subscribers(tmp_path):
     assert (completed.returncode, completed.stderr) == (0, "")
     manifest = (tmp_path / "out" / "manifest.json").read_text()
     assert (
-        "nobody receives the alerts of this stack"
+        "no one receives the alerts of this stack"
         in manifest + (tmp_path / "out" / "burstwatch.metadata.json").read_text()
     )
 
@@ -61,7 +61,7 @@ def test_the_default_synthesizes_and_warns_about_missing_subscribers(tmp_path):
 def test_with_a_subscriber_there_is_no_warning(recipient):
     stack = synth(f"recipients: {{{recipient}}}")
     text = "".join(path.read_text() for path in stack.folder.glob("*.json") if "template" not in path.name)
-    assert "nobody receives" not in text
+    assert "no one receives" not in text
 
 
 def test_a_bad_stage_is_one_message_with_every_fault_and_no_traceback(tmp_path):

@@ -190,3 +190,19 @@ def test_the_rule_that_set_the_level_is_reported(last, values, level, why):
     assessment = an_assessment(balances(*values))
     assert classify(assessment, last, POLICY) is level
     assert explain_level(assessment, level, POLICY) == why
+
+
+@pytest.mark.parametrize(
+    ("values", "has_arrived", "level"),
+    [
+        ([0.0], True, Level.WATCH),  # no trend yet
+        ([0.1 * minute for minute in range(7)], True, Level.WATCH),  # it gains credits
+        ([0.0] * 7, True, Level.EXHAUSTED),  # throttled
+        ([0.0], False, Level.EXHAUSTED),
+        ([0.1 * minute for minute in range(7)], False, Level.EXHAUSTED),
+    ],
+)
+def test_a_volume_back_from_a_flip_is_exhausted_only_if_it_gains_no_credits(values, has_arrived, level):
+    assessment = an_assessment(balances(*values, newest_starts_at="11:59"))
+    arrived = replace(assessment, arrived_at_s=1 if has_arrived else None)
+    assert classify(arrived, Level.OK, POLICY) is level
