@@ -60,8 +60,8 @@ class FleetDashboard(Construct):
             TextWidget(
                 width=_WIDTH,
                 height=2,
-                markdown=f"**{name}** watches gp2 volumes. Red below: volumes without credits. An alarm in red:"
-                " the watchdog itself needs help; its runbook is in its description.",
+                markdown=f"**{name}** watches gp2 volumes. Red below: volumes without credits. An alarm in"
+                " red: the watchdog itself needs help; its runbook is in its description.",
             )
         )
         self.dashboard.add_widgets(self._fleet_widget())
