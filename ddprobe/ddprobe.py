@@ -2181,7 +2181,7 @@ def whole_disks(folder: str, depth: int = 0) -> set[str]:
     """Find what a block device is made of: its parent if it is a partition, its parts if it is dm or md."""
     parts = os.path.join(folder, "slaves")
     below = [os.path.realpath(os.path.join(parts, name)) for name in names_in(parts)]
-    if below and depth < 8:  # noqa: PLR2004 - nobody stacks more
+    if below and depth < 8:  # noqa: PLR2004 - deeper stacks are not used
         return set().union(*(whole_disks(part, depth + 1) for part in below))
     return {os.path.dirname(folder) if os.path.exists(os.path.join(folder, "partition")) else folder}
 
@@ -2672,7 +2672,7 @@ def write_file(plan: Plan, send: Callable[[object], None], lock: int, dd_output:
 
 
 def make_blocks(fd: int, plan: Plan, send: Callable[[object], None]) -> tuple[int, Plan]:
-    """Write the blocks that do not exist: then they are written in place. Where there is no room, less is."""
+    """Write the missing blocks, so that later writes are in place; on a full disk, write fewer."""
     size = os.fstat(fd).st_size
     if plan.bulk and size < BLOCK_BYTES["bulk"]:
         try:
@@ -2767,7 +2767,7 @@ def remove_own_file(plan: Plan, state_dirs: StateDirs | None = None) -> None:
 
 
 def _without_bulk(plan: Plan, fault: OSError, send: Callable[[object], None]) -> Plan:
-    """Leave out the large writes if there is no room for them; any other fault is the disk's."""
+    """Leave out the large writes if the disk is too full for them; any other fault is the disk's."""
     if fault.errno not in NO_ROOM:
         raise fault
     send({"no_bulk": f"{fault.strerror} ({errno.errorcode[fault.errno]})"})
@@ -4463,7 +4463,7 @@ def _serve(options: Options, probes: Sequence[Probe], outputs: Outputs, notifier
 
 
 if __name__ == "__main__":
-    if sys.version_info < (3, 9):  # noqa: UP036 - the message is for whoever has an older one
+    if sys.version_info < (3, 9):  # noqa: UP036 - the message is for users of an older one
         sys.stderr.write(f"ddprobe needs Python 3.9 or newer, not {sys.version.split()[0]}\n")
         sys.exit(3)
     sys.exit(main(sys.argv[1:]))

@@ -73,7 +73,7 @@ class FaultInjectingLedger(EffectProxy):
     def _read_damaged(self, name: str, fault: Fault, read: Callable[[], Any], *_: Any) -> Any:
         """The result of the read with its first row damaged."""
         table, key, column = _DAMAGED_COLUMNS[name]
-        connection = self.target._connection  # noqa: SLF001 - nobody else damages it
+        connection = self.target._connection  # noqa: SLF001 - only faults damage it
         row = connection.execute(f"SELECT {key}, {column} FROM {table} LIMIT 1").fetchone()  # noqa: S608 - ours
         damaged = damage_document(row[1], fault) if row and isinstance(row[1], str) else None
         if row and isinstance(row[1], int) and fault is not Fault.LATER:

@@ -204,7 +204,7 @@ def _serve(options: Options, probes: Sequence[Probe], outputs: Outputs, notifier
 
 
 if __name__ == "__main__":
-    if sys.version_info < (3, 9):  # noqa: UP036 - the message is for whoever has an older one
+    if sys.version_info < (3, 9):  # noqa: UP036 - the message is for users of an older one
         sys.stderr.write(f"ddprobe needs Python 3.9 or newer, not {sys.version.split()[0]}\n")
         sys.exit(3)
     sys.exit(main(sys.argv[1:]))

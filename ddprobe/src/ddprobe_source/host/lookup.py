@@ -164,7 +164,7 @@ def whole_disks(folder: str, depth: int = 0) -> set[str]:
     """Find what a block device is made of: its parent if it is a partition, its parts if it is dm or md."""
     parts = os.path.join(folder, "slaves")
     below = [os.path.realpath(os.path.join(parts, name)) for name in names_in(parts)]
-    if below and depth < 8:  # noqa: PLR2004 - nobody stacks more
+    if below and depth < 8:  # noqa: PLR2004 - deeper stacks are not used
         return set().union(*(whole_disks(part, depth + 1) for part in below))
     return {os.path.dirname(folder) if os.path.exists(os.path.join(folder, "partition")) else folder}
 

@@ -70,7 +70,7 @@ def write_file(plan: Plan, send: Callable[[object], None], lock: int, dd_output:
 
 
 def make_blocks(fd: int, plan: Plan, send: Callable[[object], None]) -> tuple[int, Plan]:
-    """Write the blocks that do not exist: then they are written in place. Where there is no room, less is."""
+    """Write the missing blocks, so that later writes are in place; on a full disk, write fewer."""
     size = os.fstat(fd).st_size
     if plan.bulk and size < BLOCK_BYTES["bulk"]:
         try:
@@ -165,7 +165,7 @@ def remove_own_file(plan: Plan, state_dirs: StateDirs | None = None) -> None:
 
 
 def _without_bulk(plan: Plan, fault: OSError, send: Callable[[object], None]) -> Plan:
-    """Leave out the large writes if there is no room for them; any other fault is the disk's."""
+    """Leave out the large writes if the disk is too full for them; any other fault is the disk's."""
     if fault.errno not in NO_ROOM:
         raise fault
     send({"no_bulk": f"{fault.strerror} ({errno.errorcode[fault.errno]})"})

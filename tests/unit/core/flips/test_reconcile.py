@@ -1051,9 +1051,9 @@ def test_what_it_costs_is_reported_with_it(flip, phrase):
     [
         (
             OUT,
-            "dry in 5 min",
+            "empty in 5 min",
             (
-                "Requested by watchdog (dry in 5 min).",
+                "Requested by watchdog (empty in 5 min).",
                 "It was gp2; this costs $1.88 a month less, $0.0026 an hour (us-east-1 list prices).",
                 "AWS is expected to take 15 min to 50 min for 100 GiB; empty in about 13 min; reduce load"
                 " until then. While AWS optimizes it, its performance is between the two.",
