@@ -201,8 +201,9 @@ def test_a_pass_sees_every_thread_of_every_process_and_keeps_only_those_in_state
 
 
 def test_files_of_a_process_are_found_by_name(tmp_path):
-    with (tmp_path / "held").open("w"):
-        assert str(tmp_path / "held") in list(ddprobe._open_files(os.getpid()))
+    with (tmp_path / "held").open("w") as held, start(["sleep", "60"], stdout=held) as sleeper:
+        assert str(tmp_path / "held") in list(ddprobe._open_files(sleeper.pid))
+        sleeper.kill()
 
 
 SPACES = {

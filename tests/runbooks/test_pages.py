@@ -89,7 +89,7 @@ def skip_reason(page: Page, command: Command) -> str | None:
         return f"{test}: {NEEDS[test]}"
     text = without_comment(command.text)
     if text in NOT_RUN:
-        return f"nobody: {text} {NOT_RUN[text]}"
+        return f"no test: {text} {NOT_RUN[text]}"
     if "/proc/pressure" in command.text and not Path("/proc/pressure/io").exists():
         return NO_PRESSURE
     return None
