@@ -11,7 +11,7 @@ from support.probe import throttled_disk
 from support.probe.probe_process import Probe, kind_of_disk_test
 
 # The tests of one disk follow each other. They mostly wait, so there are more disks than processors.
-DISKS_OF_A_KIND = 5
+DISKS_OF_A_KIND = 4
 DISK = pytest.StashKey[str]()
 
 

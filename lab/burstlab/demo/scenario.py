@@ -113,5 +113,5 @@ VOLUMES: Final = (
         description="its metrics stop at 19:00",
         silent_after=timedelta(hours=3),
     ),
-    DemoVolume(name="lake", size_gib=1000, load="steady:2900", description="too large to become empty"),
+    DemoVolume(name="lake", size_gib=1000, load="steady:2900", description="earns what it can use"),
 )

@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-SIZE_MIB = 128
+SIZE_MIB = 256
 BLKIO = Path("/sys/fs/cgroup/blkio")
 PREFIX = "ddprobe-box-"
 LAZY_AFTER_ROUNDS = 100
