@@ -357,6 +357,16 @@ def is_reported(prom: Path, cause: str, within_s: float = 10) -> bool:
     return False
 
 
+def threads_in_d_reach(pid: int, count: int, within_s: float = 60) -> bool:
+    until_s = time.monotonic() + within_s
+    while time.monotonic() < until_s:
+        lines = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+        if sum(line.rpartition(")")[2].split()[0] == "D" for line in lines) >= count:
+            return True
+        time.sleep(0.1)
+    return False
+
+
 # -- who is stuck, and why
 
 CROWD = """
@@ -385,7 +395,7 @@ def test_four_thousand_threads_in_state_d_on_a_frozen_file_system_are_not_fine(l
         loop_disk.freeze()
         crowd.stdin.write(b"go\n")
         crowd.stdin.flush()
-        time.sleep(2)
+        assert threads_in_d_reach(crowd.pid, 4000)
         reading = probe.read("passive", loop_disk.path)
         assert verdict(reading) == ("warn", "frozen_or_lock")
         assert reading["dstate"]["most_here"] >= 4000
