@@ -41,7 +41,7 @@ class Collector:
     the volumes that EC2 did not describe; without ``has_whole_fleet`` there may be more. ``instance_names``
     are the names of the instances that had to be read, by volume id. ``heartbeat`` is called after each page
     of the fleet and each batch of metrics, and between the parts of a long pass. A pass about some volumes
-    (``only_volume_ids``) reads nothing of the whole Region.
+    (``only_volume_ids``) reads nothing of the whole Region. ``volume_types`` are those that are watched.
     """
 
     ec2: Ec2Reader
@@ -49,6 +49,7 @@ class Collector:
     now_s: float
     gap_after_s: float
     metric_lag_s: float = _METRIC_LATENESS_S
+    volume_types: frozenset[str] = frozenset({"gp2"})
     drain_metrics_reader: DrainMetricsReader | None = None
     only_volume_ids: frozenset[str] | None = None
     failures: list[str] = field(default_factory=list)
@@ -69,10 +70,12 @@ class Collector:
         return self.now_s + self.monotonic() - self._started_at_s
 
     def fleet(self) -> tuple[list[Volume], bool]:
-        """Every gp2 volume of the region, and whether that really is every one."""
+        """Every volume of the region that is watched, and whether that really is every one."""
         volumes: list[Volume] = []
+        if not self.volume_types:
+            return volumes, True
         try:
-            filters = {"volume-type": ["gp2"]}
+            filters = {"volume-type": sorted(self.volume_types)}
             listed = self.ec2.volumes(filters, report_failure=self._add_failure, on_page=self.heartbeat)
             volumes.extend(listed)
         except AwsError as error:

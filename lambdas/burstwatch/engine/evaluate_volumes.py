@@ -20,7 +20,8 @@ from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.modification import Modification
-from burstwatch.core.ebs.volume import Volume, baseline_iops, can_burst
+from burstwatch.core.ebs.volume import Volume, can_burst
+from burstwatch.core.ebs.volume_bucket import bucket_kind_of, bucket_of
 from burstwatch.core.flips.observed_state import ObservedState, is_on_target
 from burstwatch.core.flips.outcome import Outcome
 from burstwatch.core.flips.return_trigger import is_demand_known
@@ -28,7 +29,8 @@ from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import Direction, FlipStatus, Hold, active_hold
 from burstwatch.core.ledger.ledger import Change, States
 from burstwatch.core.ledger.volume_state import VolumeState
-from burstwatch.core.policy.policy import FOCUS_TICK, Mode
+from burstwatch.core.policy.bucket_policy import BucketPolicies
+from burstwatch.core.policy.policy import FOCUS_TICK, Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings, read_tags
 from burstwatch.core.policy.windows import WindowState
 from burstwatch.core.tag_keys import CRITICAL, IGNORE
@@ -70,7 +72,11 @@ class WatchPass:
     keeps_samples: bool = False
     explains_drains: bool = True
     """Whether what drained a volume is read for its alert; a pass that sends none spends nothing on it."""
+    policies: BucketPolicies = field(init=False)
     _volume_settings: dict[str, VolumeSettings] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.policies = BucketPolicies(self.services.policy)
 
     @property
     def known_windows(self) -> frozenset[str]:
@@ -78,6 +84,10 @@ class WatchPass:
             frozenset(w.name for w in self.services.policy.windows)
             | self.window_schedule.manual_starts.keys()
         )
+
+    def policy_of(self, assessment: Assessment) -> Policy:
+        """The policy with the thresholds of the bucket that was assessed."""
+        return self.policies.of(assessment.kind, assessment.bucket)
 
     def settings_of(self, volume: Volume) -> VolumeSettings:
         """How a volume wants to be treated: its tags are read once in a pass."""
@@ -149,7 +159,7 @@ def _evaluate_one(
         assessment,
         watch_pass.states.get(volume.volume_id),
         volume_settings,
-        policy=watch_pass.services.policy,
+        policy=watch_pass.policy_of(assessment),
         context=watch_pass.context,
         volume_context=volume_context,
         classified=level,
@@ -215,8 +225,9 @@ def _unreadable_decision(watch_pass: WatchPass, volume: Volume) -> Decision:
     """A volume of which the ledger's memory cannot be read: not judged, as that would be from a blank one."""
     unreadable = watch_pass.states.unreadable[volume.volume_id]
     assessment = Assessment(
-        volume=volume,
-        baseline_iops=baseline_iops(volume.size_gib),
+        resource=volume,
+        kind=bucket_kind_of(volume),
+        bucket=bucket_of(volume),
         unknown_reason=UnknownReason.READ_FAILED,
         unknown_because=str(unreadable),
     )
@@ -413,7 +424,7 @@ def _assess_one(watch_pass: WatchPass, volume: Volume, reading: VolumeReading) -
 
 def _is_missing_data(watch_pass: WatchPass, assessment: Assessment) -> bool:
     """Whether CloudWatch shows less than it should: a fault, unless the instance is stopped."""
-    lag_s = watch_pass.services.policy.cadence.metric_lag.total_seconds()
+    lag_s = watch_pass.policy_of(assessment).cadence.metric_lag.total_seconds()
     state = watch_pass.states.get(assessment.volume.volume_id)
     is_being_modified = state is not None and state.flip is not None and state.flip.is_under_way
     is_late = assessment.age_s is not None and assessment.age_s > lag_s and not is_being_modified
@@ -426,27 +437,24 @@ def _find_idle(watch_pass: WatchPass, assessments: Mapping[str, Assessment]) -> 
     Whether a volume serves operations is read when its data ends, and once a day after that. BurstBalance
     returns with the first operation, and each read costs as much as two polls.
     """
-    policy = watch_pass.services.policy
     idle_ids: list[str] = []
     unchecked_ids: list[str] = []
     for volume_id, assessment in assessments.items():
-        state = watch_pass.states.get(volume_id)
+        state, cadence = watch_pass.states.get(volume_id), watch_pass.policy_of(assessment).cadence
         if assessment.unknown_reason is not UnknownReason.TELEMETRY_GAP or not may_be_idle(
             assessment,
             state,
-            policy.cadence,
+            cadence,
             now_s=watch_pass.context.now_s,
             is_first_sweep=watch_pass.watched is None,
         ):
             continue
-        interval_s = sweep_interval_s(assessment.baseline_iops, policy.cadence)
+        interval_s = sweep_interval_s(assessment.bucket, cadence)
         is_calm = state is not None and state.next_poll_at_s is None
         was_idle = is_calm and state is not None and state.reading.unknown_reason is UnknownReason.IDLE
-        is_known = was_idle and not is_recheck_due(
-            volume_id, watch_pass.context.now_s, interval_s, policy.cadence
-        )
+        is_known = was_idle and not is_recheck_due(volume_id, watch_pass.context.now_s, interval_s, cadence)
         (idle_ids if is_known else unchecked_ids).append(volume_id)
-    span_s = policy.telemetry.gap_after.total_seconds()
+    span_s = watch_pass.services.policy.telemetry.gap_after.total_seconds()
     operations = watch_pass.collector.operations(unchecked_ids, span_s=span_s).items()
     return idle_ids + [
         volume_id for volume_id, reads_and_writes in operations if has_no_operations(*reads_and_writes)
@@ -455,7 +463,7 @@ def _find_idle(watch_pass: WatchPass, assessments: Mapping[str, Assessment]) -> 
 
 def _classify(watch_pass: WatchPass, assessment: Assessment) -> Level:
     state = watch_pass.states.get(assessment.volume.volume_id)
-    return classify(assessment, state.level if state else Level.OK, watch_pass.services.policy)
+    return classify(assessment, state.level if state else Level.OK, watch_pass.policy_of(assessment))
 
 
 def _read_modifications(

@@ -180,7 +180,6 @@ def _collect_focus(watch_pass: WatchPass) -> Collection:
 
 def _collect_sweep(tick: _ClaimedTick, watch_pass: WatchPass) -> _SweepCollection:
     """What is due of the whole fleet, and what the ledger remembers that is not in it any more."""
-    cadence = tick.services.policy.cadence
     volumes, is_whole = watch_pass.collector.fleet()
     focused_ids = due_in_focus(watch_pass.states, tick.tick_at_s) if tick.has_focus else set[str]()
     due = due_in_sweep(
@@ -192,7 +191,7 @@ def _collect_sweep(tick: _ClaimedTick, watch_pass: WatchPass) -> _SweepCollectio
         forced=find_forced_volumes(watch_pass, volumes) | watch_pass.states.unreadable.keys(),
         instances_restarted=_find_restarted(watch_pass, volumes),
         smaller_sizes_gib=watch_pass.collector.smaller_sizes_gib(),
-        cadence=cadence,
+        policies=watch_pass.policies,
     )
     unlisted_ids = _remembered_ids(watch_pass, focused_ids, is_whole=is_whole) - {
         volume.volume_id for volume in volumes
@@ -203,7 +202,7 @@ def _collect_sweep(tick: _ClaimedTick, watch_pass: WatchPass) -> _SweepCollectio
     return _SweepCollection(
         due=[*due, *unlisted],
         fleet_size=len(volumes),
-        fingerprints=frozenset(fingerprint(volume, cadence) for volume in volumes),
+        fingerprints=frozenset(fingerprint(volume, watch_pass.policies) for volume in volumes),
     )
 
 

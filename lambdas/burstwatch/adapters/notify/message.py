@@ -25,6 +25,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.display_name import format_attachment
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.location import AwsLocation
+from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.text import format_duration, format_instant, sanitise
 
 ALARM_KIND: Final = "CloudWatchAlarm"
@@ -188,7 +189,7 @@ def message_from_alert(alert: Alert) -> ChatMessage:
             (label, address)
             for label, address in (
                 ("Runbook", safe_alert.runbook),
-                ("Volume in the AWS console", safe_alert.console_url),
+                (f"{_noun(safe_alert)} in the AWS console", safe_alert.console_url),
             )
             if address
         ),
@@ -196,20 +197,28 @@ def message_from_alert(alert: Alert) -> ChatMessage:
 
 
 def _facts(alert: Alert) -> tuple[tuple[str, str], ...]:
-    volume = alert.volume
+    volume, resource = alert.volume, alert.resource
     attachment = format_attachment(
         volume.get("device"), volume.get("instance_id"), volume.get("instance_name")
     )
     labelled_parts: Sequence[tuple[str, Sequence[str | None]]] = (
         ("Level", [alert.level]),
-        ("Volume", [alert.volume_id]),
-        ("Name", [display_name_in(volume)]),
+        (_noun(alert), [alert.resource_id, resource["instance_type"]]),
+        ("Name", [display_name_in(resource)]),
         ("Kubernetes", _kubernetes(volume)),
         ("Attached as", [attachment]),
-        ("Region and account", [volume.get("region"), volume.get("account")]),
+        ("Region and account", [resource["region"], resource["account"]]),
     )
     labelled_texts = ((label, " ".join(filter(None, parts))) for label, parts in labelled_parts)
     return tuple((label, text) for label, text in labelled_texts if text)
+
+
+def _noun(alert: Alert) -> str:
+    """What people call the resource; a kind of a later version is just a resource."""
+    resource_type = alert.resource["resource_type"] or ResourceType.EBS
+    return (
+        ResourceType(resource_type).noun.capitalize() if resource_type in list(ResourceType) else "Resource"
+    )
 
 
 def _kubernetes(volume: Mapping[str, Any]) -> list[str]:

@@ -99,9 +99,10 @@ def _attributes(alert: Alert) -> "dict[str, MessageAttributeValueTypeDef]":
     values = {
         "kind": str(alert.kind),
         "level": str(alert.level),
-        "volume_id": alert.volume_id or "none",
-        "region": alert.volume.get("region") or "unknown",
-        "account": alert.volume.get("account") or "unknown",
+        "volume_id": (alert.volume_id if alert.is_about_volumes else None) or "none",
+        "resource_id": alert.resource_id or "none",
+        "region": alert.resource["region"] or "unknown",
+        "account": alert.resource["account"] or "unknown",
     }
     return {
         name: {"DataType": "String", "StringValue": sanitise(value, _MAX_TEXT_CHARS)}

@@ -85,9 +85,11 @@ def render_policy(policy: Policy) -> str:
 
 
 def _unquote_numbers(value: Any) -> Any:
-    """Convert numeric texts to numbers, so that the YAML has no quotes; they are parsed to the same text."""
+    """Convert numbers and flags, so that the YAML has no quotes; they are parsed to the same text."""
     if isinstance(value, dict):
         return {key: _unquote_numbers(inner) for key, inner in value.items()}
+    if value in ("true", "false"):
+        return value == "true"
     return int(value) if value.isascii() and value.isdigit() else value
 
 

@@ -15,8 +15,13 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.buckets.sparkline import describe_balance_history
 from burstwatch.core.ebs.display_name import claim_of, cluster_of, display_name_of, format_attachment
+from burstwatch.core.ebs.gp2_bucket import EBS_IO
+from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT, HDD_RATES
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.instances.instance import Instance
+from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT
 from burstwatch.core.location import AwsLocation
+from burstwatch.core.resource_type import ResourceType, resource_id_in, subject_of
 from burstwatch.core.text import (
     format_instant,
     format_relative_time,
@@ -27,12 +32,20 @@ from burstwatch.core.text import (
 )
 
 if TYPE_CHECKING:
-    from documents.alert import AlertReadingDocument, AlertVolumeDocument, ForecastDocument
+    from documents.alert import (
+        AlertReadingDocument,
+        AlertResourceDocument,
+        AlertVolumeDocument,
+        ForecastDocument,
+    )
     from documents.shared import NamesDocument
 
 SCHEMA: Final = "burstwatch.alert/v1"
 _MAX_NAMED_IN_DIGEST: Final = 20
 """A judgement: no one reads more lines of one message."""
+_CREDITS: Final = {
+    kind.name: kind.credits for kind in (EBS_IO, EBS_THROUGHPUT, INSTANCE_IO, INSTANCE_THROUGHPUT)
+}
 _COMMAND_PREFIXES: Final = ("aws ", "burstctl ")
 _MINUTE_S: Final = 60
 _FAR_ESTIMATE_S: Final = 2 * 3600
@@ -97,10 +110,23 @@ _REQUIRED_KEYS: Final[Mapping[str, Sequence[str]]] = {
         "region",
         "account",
     ),
+    "resource": (
+        "resource_id",
+        "resource_type",
+        "bucket",
+        "name",
+        "called",
+        "instance_type",
+        "region",
+        "account",
+    ),
     "reading": (
         "burst_balance_pct",
         "credits",
         "baseline_iops",
+        "unit",
+        "baseline",
+        "baseline_unit",
         "datapoint_at",
         "datapoint_age_s",
         "unknown_reason",
@@ -125,9 +151,10 @@ _REQUIRED_KEYS: Final[Mapping[str, Sequence[str]]] = {
 class Alert:
     """One message; ``make_alert_id`` is the same whenever the same alert is sent again.
 
-    ``level`` is the volume's, whatever the alert is about. ``volume_id`` is None for an alert about a window
-    or about the watchdog itself. The mappings hold JSON values only; ``volume``, ``reading`` and ``forecast``
-    always have all their keys, with None for what is not known.
+    ``level`` is the bucket's, whatever the alert is about. ``volume_id`` is the key of the bucket in the
+    ledger, for a volume its ID; None for an alert about a window or about the watchdog itself. The mappings
+    hold JSON values only; ``volume``, ``resource``, ``reading`` and ``forecast`` always have all their keys,
+    with None for what is not known. An alert about a volume that has no ``resource`` gets one.
     """
 
     alert_id: str
@@ -138,6 +165,7 @@ class Alert:
     at_s: int
     is_reminder: bool = False
     volume: Mapping[str, Any] = field(default_factory=dict)
+    resource: Mapping[str, Any] = field(default_factory=dict)
     reading: Mapping[str, Any] = field(default_factory=dict)
     forecast: Mapping[str, Any] = field(default_factory=dict)
     evidence: Mapping[str, Any] = field(default_factory=dict)
@@ -148,6 +176,18 @@ class Alert:
     def __post_init__(self) -> None:
         for name, keys in _REQUIRED_KEYS.items():
             object.__setattr__(self, name, dict.fromkeys(keys) | dict(getattr(self, name)))
+        if self.resource["resource_id"] is None:
+            object.__setattr__(self, "resource", dict(self.resource) | _resource_of_volume(self.volume))
+
+    @property
+    def resource_id(self) -> str | None:
+        """The ID of the resource that it is about; None if it is about no one resource."""
+        return None if self.volume_id is None else resource_id_in(self.volume_id)
+
+    @property
+    def is_about_volumes(self) -> bool:
+        """Whether it is about a volume, or about no resource in particular."""
+        return self.resource["resource_type"] in (None, ResourceType.EBS)
 
     def to_document(self) -> dict[str, Any]:
         """The alert in the schema ``burstwatch.alert/v1``."""
@@ -158,7 +198,8 @@ class Alert:
             "level": str(self.level),
             "previous_level": str(self.previous_level),
             "is_reminder": self.is_reminder,
-            "volume": dict(self.volume),
+            "volume": dict(self.volume) if self.is_about_volumes else None,
+            "resource": dict(self.resource),
             "reading": dict(self.reading),
             "forecast": dict(self.forecast),
             "evidence": dict(self.evidence),
@@ -170,21 +211,41 @@ class Alert:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """The inverse of ``to_document``."""
+        """The inverse of ``to_document``; the first version wrote no ``resource``."""
+        resource, volume = _read_facts(document.get("resource") or {}), _read_facts(document["volume"] or {})
+        resource_type, bucket = resource.get("resource_type"), resource.get("bucket")
+        subject = _OPTIONAL_TEXT(volume.get("volume_id"))
+        if resource_type not in (None, ResourceType.EBS):
+            subject = subject_of(ResourceType(resource_type), str(resource["resource_id"]), str(bucket))
         return cls(
             alert_id=stored_values.read_text(document["alert_id"]),
             kind=AlertKind(document["kind"]),
             level=Level(document["level"]),
             previous_level=Level(document["previous_level"]),
-            volume_id=_OPTIONAL_TEXT(document["volume"].get("volume_id")),
+            volume_id=subject,
             at_s=int(stored_values.read_instant(datetime.fromisoformat(document["time"]).timestamp())),
             is_reminder=stored_values.read_bool(document["is_reminder"]),
-            volume=_read_facts(document["volume"]),
+            volume=volume,
+            resource=resource,
             reading=_read_facts(document["reading"]),
             forecast=_read_facts(document["forecast"]),
             evidence=stored_values.read_mapping(document["evidence"]),
             **{key: _OPTIONAL_TEXT(document[key]) for key in ("action", "runbook", "console_url")},
         )
+
+
+def _resource_of_volume(volume: Mapping[str, Any]) -> dict[str, Any]:
+    """The resource of an alert that has only its volume."""
+    place = {name: volume[name] for name in ("region", "account")}
+    if volume["volume_id"] is None:
+        return place
+    return place | {
+        "resource_id": volume["volume_id"],
+        "resource_type": str(ResourceType.EBS),
+        "bucket": (EBS_THROUGHPUT if volume["volume_type"] in HDD_RATES else EBS_IO).name,
+        "name": volume["name"],
+        "called": volume["called"],
+    }
 
 
 _OPTIONAL_TEXT: Final = stored_values.or_none(stored_values.read_text)
@@ -200,7 +261,9 @@ def _read_facts(document: Any) -> Mapping[str, Any]:
     return facts
 
 
-_NUMERIC_KEYS: Final = frozenset({"burst_balance_pct", "credits", "baseline_iops", "size_gib", "drain_per_s"})
+_NUMERIC_KEYS: Final = frozenset(
+    {"burst_balance_pct", "credits", "baseline_iops", "baseline", "size_gib", "drain_per_s"}
+)
 
 
 def alert_urgency(alert: Alert) -> Level:
@@ -232,6 +295,28 @@ def describe_volume(volume: Volume, location: AwsLocation) -> "AlertVolumeDocume
     }
 
 
+def describe_resource(assessment: Assessment, location: AwsLocation) -> "AlertResourceDocument":
+    """The resource and its bucket as alerts carry them."""
+    resource = assessment.resource
+    return {
+        "resource_id": resource.resource_id,
+        "resource_type": resource.resource_type,
+        "bucket": assessment.kind.name,
+        "name": resource.name,
+        "called": display_name_of(resource) if isinstance(resource, Volume) else resource.name,
+        "instance_type": None if isinstance(resource, Volume) else resource.instance_type,
+        "region": location.region,
+        "account": location.account,
+    }
+
+
+def console_url(resource: Volume | Instance, location: AwsLocation) -> str:
+    """The page of the resource in the AWS console."""
+    if isinstance(resource, Volume):
+        return location.volume_url(resource.volume_id)
+    return location.instance_url(resource.instance_id)
+
+
 def describe_names(volume: Volume) -> "NamesDocument":
     """The names of the volume, for programs: each name by itself, and the one that people use."""
     claim = claim_of(volume)
@@ -250,12 +335,20 @@ def describe_reading(assessment: Assessment) -> "AlertReadingDocument":
     return {
         "burst_balance_pct": assessment.balance_pct,
         "credits": rounded_or_none(assessment.credits_left),
-        "baseline_iops": assessment.baseline_iops,
+        "baseline_iops": baseline_iops_or_none(assessment),
+        "unit": assessment.kind.unit,
+        "baseline": round(assessment.bucket.refill_per_s, 1),
+        "baseline_unit": assessment.kind.rate_unit,
         "datapoint_at": format_instant(sample.end_at_s) if sample else None,
         "datapoint_age_s": rounded_or_none(assessment.age_s),
         "unknown_reason": assessment.unknown_reason,
         "unknown_because": assessment.unknown_because,
     }
+
+
+def baseline_iops_or_none(assessment: Assessment) -> int | None:
+    """The baseline of a volume that counts operations, as documents have it; None for any other bucket."""
+    return assessment.baseline_iops if assessment.kind is EBS_IO else None
 
 
 def describe_forecast(assessment: Assessment, now_s: float) -> "ForecastDocument":
@@ -357,8 +450,10 @@ def _urgency_key(alert: Alert) -> tuple[int, float]:
 def _digest_line(alert: Alert) -> dict[str, Any]:
     return {
         "volume_id": alert.volume_id,
-        "name": alert.volume["name"],
-        "called": display_name_in(alert.volume),
+        "resource_id": alert.resource_id,
+        "bucket": alert.resource["bucket"],
+        "name": alert.resource["name"],
+        "called": display_name_in(alert.resource),
         "kind": str(alert.kind),
         "level": str(alert.level),
         "burst_balance_pct": alert.reading["burst_balance_pct"],
@@ -404,7 +499,7 @@ def runbook_link(kind: AlertKind, runbooks_url: str) -> str:
 
 
 def display_name_in(volume: Mapping[str, Any]) -> str | None:
-    """The name that people use for the volume of an alert; None if it has none."""
+    """The name that people use for the volume or resource of an alert; None if it has none."""
     return volume.get("called") or volume.get("name")
 
 
@@ -425,9 +520,9 @@ def further_commands(alert: Alert) -> list[tuple[str, str]]:
     """Commands that show more, or leave more time; each with what it is for."""
     if alert.volume_id is None or alert.kind not in _BALANCE_ALERTS - {AlertKind.RECOVERED}:
         return []
-    volume = f"{alert.volume_id} --region {alert.volume['region']}"
+    volume = f"{alert.resource_id} --region {alert.resource['region']}"
     commands = [("See why", f"burstctl explain {volume}")]
-    if alert.evidence.get("mode") == "auto":
+    if alert.evidence.get("mode") == "auto" and alert.is_about_volumes:
         commands.append(
             ("Keep the watchdog off it", f"burstctl hold {volume} --for 2h --reason 'looking at it'")
         )
@@ -480,7 +575,11 @@ def format_title(alert: Alert) -> str:
 
 
 def _name_and_ids(alert: Alert) -> tuple[str, str]:
-    """What the volume is called, and where to find it, in brackets."""
+    """What the resource is called, and where to find it, in brackets."""
+    if not alert.is_about_volumes:
+        name = display_name_in(alert.resource)
+        details = list(filter(None, (alert.resource_id if name else None, alert.resource["instance_type"])))
+        return name or alert.resource_id or "", f" ({', '.join(details)})" if details else ""
     volume, name = alert.volume, display_name_in(alert.volume)
     attachment = format_attachment(volume["device"], volume["instance_id"], volume.get("instance_name"))
     ids = list(filter(None, (alert.volume_id if name else None, attachment)))
@@ -488,7 +587,7 @@ def _name_and_ids(alert: Alert) -> tuple[str, str]:
 
 
 def _format_digest_title(alert: Alert) -> str:
-    count, region = alert.evidence["alerts"], alert.volume["region"]
+    count, region = alert.evidence["alerts"], alert.resource["region"]
     noun = "burst-balance alerts" if alert.evidence["by_kind"].keys() <= _BALANCE_ALERTS else "alerts"
     return f"{alert.level}: {count} {noun} at once in {region}"
 
@@ -504,7 +603,8 @@ def _format_title_detail(alert: Alert) -> str:
         case _:
             target_text = alert.evidence.get("changing_to")
             progress = f" while AWS makes it {target_text}" if target_text else ""
-            return f", {_format_time_left(alert.forecast)}{progress}"
+            bucket = "" if alert.is_about_volumes else f" {_credits(alert)}"
+            return f"{bucket}, {_format_time_left(alert.forecast)}{progress}"
 
 
 def _format_exhausted(alert: Alert) -> str:
@@ -512,7 +612,19 @@ def _format_exhausted(alert: Alert) -> str:
         return f" has no credits left while AWS makes it {target_text}"
     if _is_refilling(alert.forecast):
         return f" is refilling, {alert.reading['burst_balance_pct']:.1f} % so far"
-    return f" is out of credits, throttled to {alert.reading['baseline_iops']:,} IOPS"
+    return f" is out of {_credits(alert)}, throttled to {_format_baseline(alert.reading)}"
+
+
+def _credits(alert: Alert) -> str:
+    """What people call the credits of the bucket; a bucket of a later version has just credits."""
+    return _CREDITS.get(str(alert.resource["bucket"]), "credits")
+
+
+def _format_baseline(reading: Mapping[str, Any]) -> str:
+    """``300 IOPS``; an alert of the first version has no unit."""
+    if reading["baseline"] is None:
+        return f"{reading['baseline_iops']:,} IOPS"
+    return f"{round(reading['baseline'], 1):,.10g} {reading['baseline_unit']}"
 
 
 def _is_refilling(forecast: Mapping[str, Any]) -> bool:
@@ -545,6 +657,7 @@ def format_sentences(alert: Alert) -> list[str]:
         alert.evidence.get("duration"),
         _drain_sentence(alert),
         *format_drain_cause(alert.evidence, at_s=alert.at_s),
+        *(f"{sentence}." for sentence in alert.evidence.get("witness", ())),
         *alert.evidence.get("host_says", ()),
         *(f"{reason}." for reason in alert.evidence.get("proposal", ())[-1:]),
         _act_at_sentence(alert),
@@ -584,7 +697,9 @@ def _reading_sentence(alert: Alert) -> str:
         detail = reading.get("unknown_because") or _describe_unknown(str(reading.get("unknown_reason")))
         return f"Balance unknown: {detail.rstrip('.')}; it was {alert.previous_level}."
     forecast_text = format_forecast(alert.forecast)
-    balance = f"Burst balance {reading['burst_balance_pct']:.1f} % ({reading['credits']:,} credits)"
+    unit = "credits" if reading["unit"] in (None, "operations") else reading["unit"]
+    label = "Burst balance" if alert.is_about_volumes else f"Its {_credits(alert)}:"
+    balance = f"{label} {reading['burst_balance_pct']:.1f} % ({reading['credits']:,} {unit})"
     datapoint_time = format_time(to_epoch_s(reading["datapoint_at"]), alert.at_s)
     return f"{balance} at {datapoint_time} UTC; {forecast_text}."
 
@@ -595,11 +710,13 @@ def _describe_unknown(reason: str) -> str:
 
 
 def _drain_sentence(alert: Alert) -> str | None:
-    rate, baseline = alert.forecast.get("drain_per_s"), alert.reading.get("baseline_iops")
+    rate, reading = alert.forecast.get("drain_per_s"), alert.reading
     if rate is None or alert.reading.get("burst_balance_pct") is None:
         return None
-    flow = f"It is {'draining' if rate > 0 else 'refilling'} at {_format_rate(abs(rate))} credits/s"
-    size = f"baseline {baseline:,} IOPS ({alert.volume['size_gib']} GiB)"
+    unit = "credits/s" if reading["unit"] in (None, "operations") else f"{reading['unit']}/s"
+    flow = f"It is {'draining' if rate > 0 else 'refilling'} at {_format_rate(abs(rate))} {unit}"
+    model = f"{alert.volume['size_gib']} GiB" if alert.is_about_volumes else alert.resource["instance_type"]
+    size = f"baseline {_format_baseline(reading)} ({model})"
     return f"{flow if rate else 'Its balance is stable'}; {size}."
 
 
@@ -621,7 +738,8 @@ def _digest_sentences(alert: Alert) -> list[str]:
 
 def _digest_sentence(line: Mapping[str, Any], now_s: int) -> str:
     name = display_name_in(line)
-    label, volume_id = name or line["volume_id"], f" ({line['volume_id']})" if name else ""
+    resource_id = line.get("resource_id") or line["volume_id"]
+    label, volume_id = name or resource_id, f" ({resource_id})" if name else ""
     if line.get("summary"):
         subject_text = " ".join(filter(None, (label, line["summary"])))
         return f"{_EVENT_TITLES[line['kind']]}: {subject_text}{volume_id}"

@@ -6,15 +6,18 @@ from typing import Any, Final
 
 from burstwatch.core.alerts.alert import (
     Alert,
+    console_url,
     describe_evidence,
     describe_forecast,
     describe_reading,
+    describe_resource,
     describe_volume,
     make_alert_id,
     runbook_link,
 )
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level, explain_level
+from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.reconcile import LATE_INTENT_MEMORY_S
 from burstwatch.core.flips.transition import describe_host_stall, to_alert, to_ledger_entry
 from burstwatch.core.ledger.ledger import Change
@@ -27,19 +30,25 @@ from burstwatch.core.watch.decision import VolumeEvaluation
 _STATE_KEPT_AFTER_RETURN_S: Final = 2 * 3600
 """Longer than any balance is read back: until then, the start of the fresh balances must be known."""
 
-_REMEMBERED_REASONS: Final = (UnknownReason.IDLE, UnknownReason.INSTANCE_STOPPED, UnknownReason.TELEMETRY_GAP)
+_REMEMBERED_REASONS: Final = (
+    UnknownReason.IDLE,
+    UnknownReason.INSTANCE_STOPPED,
+    UnknownReason.TELEMETRY_GAP,
+    UnknownReason.NO_SUCH_BUCKET,
+    UnknownReason.DETAILED_MONITORING,
+)
 
 
 def build_alerts(
     evaluation: VolumeEvaluation, state: VolumeState, drain_cause: Mapping[str, Any] | None = None
 ) -> tuple[Alert, ...]:
     """The alerts of a poll: the one that is due, and those of the events."""
-    volume, context = evaluation.assessment.volume, evaluation.context
+    context = evaluation.context
     event_alerts = (
         to_alert(
             event,
             state,
-            volume,
+            evaluation.assessment.volume,  # what happens to other resources is not reported
             policy=evaluation.policy,
             location=context.location,
             now_s=int(context.now_s),
@@ -53,23 +62,25 @@ def build_alerts(
 def _make_due_alert(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any] | None) -> Alert:
     due, assessment, level = evaluation.alert, evaluation.assessment, evaluation.level
     assert due.kind is not None
-    volume, policy, context = assessment.volume, evaluation.policy, evaluation.context
+    resource, policy, context = assessment.resource, evaluation.policy, evaluation.context
     recommendation, settings = evaluation.recommendation, evaluation.volume_settings
     return Alert(
-        alert_id=make_alert_id(volume.volume_id, due.kind, evaluation.state.revision),
+        alert_id=make_alert_id(assessment.subject, due.kind, evaluation.state.revision),
         kind=due.kind,
         level=level,
         previous_level=evaluation.previous_alerted_level or evaluation.previous_level,
-        volume_id=volume.volume_id,
+        volume_id=assessment.subject,
         at_s=int(context.now_s),
         is_reminder=due.is_reminder,
-        volume=describe_volume(volume, context.location),
+        volume=describe_volume(resource, context.location) if isinstance(resource, Volume) else {},
+        resource=describe_resource(assessment, context.location),
         reading=describe_reading(assessment),
         forecast=describe_forecast(assessment, context.now_s),
         evidence={"because": explain_level(assessment, level, policy)}
         | describe_evidence(assessment, due.drain)
         | ({} if drain_cause is None else {"drain": drain_cause})
-        | _describe_duration(evaluation)
+        | (_describe_duration(evaluation) if isinstance(resource, Volume) else {})
+        | dict(evaluation.volume_context.witness)
         | {
             "mode": str(settings.mode),
             "tag_faults": list(settings.faults),
@@ -79,7 +90,7 @@ def _make_due_alert(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any]
         | describe_host_stall(evaluation.state.stall, context.now_s),
         action=recommendation.action if recommendation else None,
         runbook=runbook_link(due.kind, policy.alerts.runbooks_url),
-        console_url=context.location.volume_url(volume.volume_id),
+        console_url=console_url(resource, context.location),
     )
 
 
