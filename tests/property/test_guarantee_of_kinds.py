@@ -125,7 +125,7 @@ def assess_now(watched: Watched, balance: Series, now_s: int):
 
 
 def first_focus_s(watched: Watched, load: Load, lost_tick: int, phase_s: int) -> int | None:
-    """When the bucket is first in focus, with one lost tick; a minute's tick takes over a sweep that is due."""
+    """When the bucket is first in focus; the next minute's tick takes over a sweep that was lost."""
     cadence = watched.policy.cadence
     grid_s, ticks = int(cadence.sweep_tick.total_seconds()), sweep_ticks(watched.bucket, cadence)
     state, done_until, tick_s = None, (START_S - grid_s) // grid_s, START_S + phase_s

@@ -1,6 +1,7 @@
 """From the volumes that are due to a decision about each: what is read of them, and what it comes to."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -26,6 +27,7 @@ from burstwatch.core.flips.observed_state import ObservedState, is_on_target
 from burstwatch.core.flips.outcome import Outcome
 from burstwatch.core.flips.return_trigger import is_demand_known
 from burstwatch.core.flips.volume_context import VolumeContext
+from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import Direction, FlipStatus, Hold, active_hold
 from burstwatch.core.ledger.ledger import Change, States
 from burstwatch.core.ledger.volume_state import VolumeState
@@ -33,6 +35,7 @@ from burstwatch.core.policy.bucket_policy import BucketPolicies
 from burstwatch.core.policy.policy import FOCUS_TICK, Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings, read_tags
 from burstwatch.core.policy.windows import WindowState
+from burstwatch.core.resource_type import is_volume_subject
 from burstwatch.core.tag_keys import CRITICAL, IGNORE
 from burstwatch.core.watch.cadence import is_recheck_due, sweep_interval_s
 from burstwatch.core.watch.decide import conclude, evaluate_volume
@@ -85,18 +88,23 @@ class WatchPass:
             | self.window_schedule.manual_starts.keys()
         )
 
+    @property
+    def known_ids(self) -> AbstractSet[str]:
+        """The keys of everything that the ledger remembers, readable or not."""
+        return self.states.keys() | self.states.unreadable.keys()
+
     def policy_of(self, assessment: Assessment) -> Policy:
         """The policy with the thresholds of the bucket that was assessed."""
         return self.policies.of(assessment.kind, assessment.bucket)
 
-    def settings_of(self, volume: Volume) -> VolumeSettings:
-        """How a volume wants to be treated: its tags are read once in a pass."""
-        volume_settings = self._volume_settings.get(volume.volume_id)
+    def settings_of(self, resource: Volume | Instance) -> VolumeSettings:
+        """How a resource wants to be treated: its tags are read once in a pass."""
+        volume_settings = self._volume_settings.get(resource.resource_id)
         if volume_settings is None:
             volume_settings = read_tags(
-                volume.tags, self.services.policy.mode, known_windows=self.known_windows
+                resource.tags, self.services.policy.mode, known_windows=self.known_windows
             )
-            self._volume_settings[volume.volume_id] = volume_settings
+            self._volume_settings[resource.resource_id] = volume_settings
         return volume_settings
 
 
@@ -105,13 +113,13 @@ def evaluate_due(watch_pass: WatchPass, due: Iterable[DueVolume]) -> None:
     watched: list[DueVolume] = []
     for due_volume in due:
         if due_volume.volume.volume_id in watch_pass.states.unreadable:
-            watch_pass.decisions.append(_unreadable_decision(watch_pass, due_volume.volume))
+            watch_pass.decisions.append(unreadable_decision(watch_pass, _unread(due_volume.volume)))
             continue
         state = watch_pass.states.get(due_volume.volume.volume_id)
         is_ignored = IGNORE in due_volume.volume.tags and watch_pass.settings_of(due_volume.volume).is_ignored
         if is_ignored and not (state is not None and state.has_flip_history):
             watch_pass.ignored.append(due_volume.volume.volume_id)
-            _drop_state(watch_pass, due_volume.volume.volume_id, f"it is tagged {IGNORE}")
+            drop_state_of(watch_pass, due_volume.volume.volume_id, f"it is tagged {IGNORE}")
         else:
             is_being_modified = state is not None and state.flip is not None and state.flip.is_under_way
             watched.append(replace(due_volume, is_being_modified=True) if is_being_modified else due_volume)
@@ -141,7 +149,7 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueVolume]) -> list[D
     for due_volume in chunk:
         volume_id = due_volume.volume.volume_id
         if assessment := assessments.get(volume_id):
-            with _isolate_errors(watch_pass, volume_id):
+            with isolate_errors(watch_pass, volume_id):
                 volume_context = _volume_context(watch_pass, due_volume.volume, modifications, unread)
                 volume_context = replace(volume_context, unavailable=unavailable.get(volume_id, {}))
                 results.append(_evaluate_one(watch_pass, assessment, levels[volume_id], volume_context))
@@ -165,13 +173,13 @@ def _evaluate_one(
         classified=level,
     )
     if isinstance(result, Decision):
-        return _release_samples(watch_pass, result)
+        return release_samples(watch_pass, result)
     if watch_pass.explains_drains and result.unexplained_drain is not None:
         return result
-    return _release_samples(watch_pass, conclude(result))
+    return release_samples(watch_pass, conclude(result))
 
 
-def _release_samples(watch_pass: WatchPass, decision: Decision) -> Decision:
+def release_samples(watch_pass: WatchPass, decision: Decision) -> Decision:
     """The decision without the series it was made from: those of a large fleet would not fit in memory."""
     if watch_pass.keeps_samples:
         return decision
@@ -188,9 +196,9 @@ def _conclude_all(watch_pass: WatchPass, results: Iterable[Decision | VolumeEval
         if isinstance(result, Decision):
             watch_pass.decisions.append(result)
             continue
-        with _isolate_errors(watch_pass, result.volume_id):
+        with isolate_errors(watch_pass, result.volume_id):
             decision = conclude(result, drain_causes.get(result.volume_id))
-            watch_pass.decisions.append(_release_samples(watch_pass, decision))
+            watch_pass.decisions.append(release_samples(watch_pass, decision))
 
 
 def _read_drain_causes(
@@ -221,19 +229,19 @@ def _read_drain_causes(
         return {}
 
 
-def _unreadable_decision(watch_pass: WatchPass, volume: Volume) -> Decision:
-    """A volume of which the ledger's memory cannot be read: not judged, as that would be from a blank one."""
-    unreadable = watch_pass.states.unreadable[volume.volume_id]
-    assessment = Assessment(
-        resource=volume,
-        kind=bucket_kind_of(volume),
-        bucket=bucket_of(volume),
-        unknown_reason=UnknownReason.READ_FAILED,
-        unknown_because=str(unreadable),
+def _unread(volume: Volume) -> Assessment:
+    return Assessment(resource=volume, kind=bucket_kind_of(volume), bucket=bucket_of(volume))
+
+
+def unreadable_decision(watch_pass: WatchPass, assessment: Assessment) -> Decision:
+    """A bucket of which the ledger's memory cannot be read: not judged, as that would be from a blank one."""
+    unreadable = watch_pass.states.unreadable[assessment.subject]
+    assessment = replace(
+        assessment, unknown_reason=UnknownReason.READ_FAILED, unknown_because=str(unreadable)
     )
     return Decision(
         assessment=assessment,
-        volume_settings=watch_pass.settings_of(volume),
+        volume_settings=watch_pass.settings_of(assessment.resource),
         level=Level.UNKNOWN,
         previous_level=Level.UNKNOWN,
         action=Action.NONE,
@@ -252,7 +260,7 @@ def _record_stop(watch_pass: WatchPass, remaining_count: int) -> None:
 
 
 @contextmanager
-def _isolate_errors(watch_pass: WatchPass, volume_id: str) -> Iterator[None]:
+def isolate_errors(watch_pass: WatchPass, volume_id: str) -> Iterator[None]:
     """Let an internal error about one volume fail the pass without hiding the other volumes."""
     try:
         yield
@@ -264,9 +272,9 @@ def _isolate_errors(watch_pass: WatchPass, volume_id: str) -> Iterator[None]:
         watch_pass.collector.failures.append(watch_pass.internal_errors[-1])
 
 
-def read_remembered_volumes(watch_pass: WatchPass, volume_ids: set[str]) -> list[Volume]:
+def read_remembered_volumes(watch_pass: WatchPass, volume_ids: AbstractSet[str]) -> list[Volume]:
     """Remembered volumes that were not listed; those that are gone altogether are forgotten."""
-    volumes, missing = watch_pass.collector.volumes_by_id(volume_ids)
+    volumes, missing = watch_pass.collector.volumes_by_id(filter(is_volume_subject, volume_ids))
     drop_missing(watch_pass, missing)
     return volumes
 
@@ -279,10 +287,12 @@ def drop_missing(watch_pass: WatchPass, volume_ids: Iterable[str]) -> None:
         if missing_change is not None:
             watch_pass.dropped.append(missing_change)
         else:
-            _drop_state(watch_pass, volume_id, "the volume was deleted")
+            noun = "volume" if is_volume_subject(volume_id) else "instance"
+            drop_state_of(watch_pass, volume_id, f"the {noun} was deleted")
 
 
-def _drop_state(watch_pass: WatchPass, volume_id: str, reason: str) -> None:
+def drop_state_of(watch_pass: WatchPass, volume_id: str, reason: str) -> None:
+    """Drop the state of a bucket, if there is one, and close its alert."""
     if state := watch_pass.states.get(volume_id):
         watch_pass.dropped.append(
             drop_state(state, reason, policy=watch_pass.services.policy, context=watch_pass.context)
@@ -308,7 +318,7 @@ def _assess_chunk(
 
     def assess_again(volume_id: str, reading: VolumeReading) -> None:
         readings[volume_id] = reading
-        with _isolate_errors(watch_pass, volume_id):
+        with isolate_errors(watch_pass, volume_id):
             assessments[volume_id] = _assess_one(watch_pass, volumes[volume_id], reading)
 
     for due_volume in chunk:

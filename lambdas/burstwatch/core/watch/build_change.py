@@ -16,6 +16,7 @@ from burstwatch.core.alerts.alert import (
     runbook_link,
 )
 from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.assess_instance import instance_not_polled_reason
 from burstwatch.core.assessment.severity import Level, explain_level
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.reconcile import LATE_INTENT_MEMORY_S
@@ -121,7 +122,7 @@ def build_change(evaluation: VolumeEvaluation, state: VolumeState, alerts: Seque
     """What to write to the ledger; None if a calm volume stays calm."""
     old_state, now_s = evaluation.old_state, int(evaluation.context.now_s)
     new_state = _without_expired(state, now_s)
-    kept_state = new_state if _is_worth_keeping(new_state, now_s) else None
+    kept_state = new_state if _is_worth_keeping(new_state, evaluation, now_s) else None
     if old_state is None and kept_state is None and not alerts:
         return None
     previous_level, entries = evaluation.previous_level, list[LedgerEntry]()
@@ -162,11 +163,16 @@ def make_entry(new_state: VolumeState, kind: EntryKind, body: Mapping[str, Any],
     )
 
 
-def _is_worth_keeping(state: VolumeState, now_s: int) -> bool:
+def _is_worth_keeping(state: VolumeState, evaluation: VolumeEvaluation, now_s: int) -> bool:
     """Whether forgetting this state would change a later decision."""
     reading, alerts, history = state.reading, state.alerts, state.modifications
+    assessment = evaluation.assessment
+    is_polled = (
+        isinstance(assessment.resource, Volume)
+        or instance_not_polled_reason(assessment.resource, assessment.kind) is None
+    )
     is_refilling = reading.unknown_reason is UnknownReason.DETACHED and reading.balance_pct is not None
-    is_remembered = reading.unknown_reason in _REMEMBERED_REASONS or is_refilling
+    is_remembered = (is_polled and reading.unknown_reason in _REMEMBERED_REASONS) or is_refilling
     is_watched = state.level is not Level.OK or state.next_poll_at_s is not None
     has_open_alert = alerts.is_gap_open or alerts.is_critical_open or alerts.missed_window_at_s is not None
     is_backing_off = history.retry_at_s is not None and history.retry_at_s > now_s
