@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final
@@ -229,10 +230,20 @@ class Collector:
             for i, instance_type in result.types.items()
             if instance_type in limits_result.limits
         }
-        limits |= self._add_balances(
-            {i: type_limits for i, type_limits in limits.items() if _has_buckets(type_limits)}
-        )
-        return {volume_id: limits[i] for volume_id, i in instances.items() if i in limits}
+        bursting = {i: type_limits for i, type_limits in limits.items() if _has_buckets(type_limits)}
+        limits |= self._add_balances(bursting)
+        attached_ids = {i: result.volume_ids.get(i, ()) for i in bursting}
+        ceilings = self._read_ceilings({volume_id for ids in attached_ids.values() for volume_id in ids})
+        return {
+            volume_id: _with_other_volumes(limits[i], volume_id, attached_ids.get(i, ()), ceilings)
+            for volume_id, i in instances.items()
+            if i in limits
+        }
+
+    def _read_ceilings(self, volume_ids: AbstractSet[str]) -> dict[str, VolumeCeiling | None]:
+        """What each of these volumes serves at best; left out where it could not be read."""
+        described = self.ec2.volumes_by_id(sorted(volume_ids)).volumes if volume_ids else ()
+        return {volume.volume_id: ceiling_of(volume) for volume in described}
 
     def balances(self, due: Sequence[DueVolume], in_focus: set[str]) -> dict[str, Series | AwsFailure]:
         """Burst balances by volume id.
@@ -323,6 +334,24 @@ class Collector:
             for instance_id in ids
         }
 
+    def volume_checks(self, volumes: Iterable[Volume]) -> dict[str, tuple[Series, Series]]:
+        """CloudWatch's checks whether a volume exceeded its IOPS and its throughput limit, by volume id."""
+        queries = {
+            volume.volume_id: tuple(
+                MetricQuery(volume.volume_id, metric, "Maximum", instance_id=volume.instance_id)
+                for metric in ("VolumeIOPSExceededCheck", "VolumeThroughputExceededCheck")
+            )
+            for volume in volumes
+            if volume.instance_id is not None
+        }
+        wanted = [query for pair in queries.values() for query in pair]
+        result = self._read(wanted, OPERATIONS_SPAN_S + self.metric_lag_s) if wanted else MetricsResult()
+        self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        return {
+            volume_id: (result.series.get(iops, Series()), result.series.get(throughput, Series()))
+            for volume_id, (iops, throughput) in queries.items()
+        }
+
     def _read_balances(self, volume_ids: Iterable[str], span_s: float) -> dict[str, Series | AwsFailure]:
         queries = [MetricQuery(volume_id, "BurstBalance", "Minimum") for volume_id in volume_ids]
         result = self._read(queries, span_s)
@@ -380,6 +409,25 @@ def _instance_query(
     instance_id: str, metric: str, statistic: str, period_s: int = INSTANCE_IO.period_s
 ) -> MetricQuery:
     return MetricQuery(instance_id, metric, statistic, "InstanceId", period_s)
+
+
+def _with_other_volumes(
+    limits: InstanceLimits,
+    volume_id: str,
+    attached_ids: Sequence[str],
+    ceilings: Mapping[str, VolumeCeiling | None],
+) -> InstanceLimits:
+    """The limits with what the other volumes of the instance can serve, if that is known of each."""
+    if volume_id not in attached_ids:
+        return limits
+    others = _all_known(ceilings.get(other_id) for other_id in attached_ids if other_id != volume_id)
+    if others is None:
+        return limits
+    return replace(
+        limits,
+        other_iops=sum(ceiling.iops for ceiling in others),
+        other_mib_s=sum(ceiling.mib_s for ceiling in others),
+    )
 
 
 def _all_known(ceilings: Iterable[VolumeCeiling | None]) -> tuple[VolumeCeiling, ...] | None:

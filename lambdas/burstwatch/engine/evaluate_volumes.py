@@ -21,6 +21,7 @@ from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.modification import Modification
+from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume, can_burst
 from burstwatch.core.ebs.volume_bucket import bucket_kind_of, bucket_of
 from burstwatch.core.flips.observed_state import ObservedState, is_on_target
@@ -45,6 +46,7 @@ from burstwatch.core.watch.missing_volume import drop_state, mark_missing
 from burstwatch.core.watch.pass_report import urgency_of
 from burstwatch.core.watch.record_reading import may_be_idle
 from burstwatch.core.watch.window_status import WindowSchedule
+from burstwatch.core.watch.witness import describe_volume_witness
 from burstwatch.engine.collector import OPERATIONS_SPAN_S, Collector
 from burstwatch.engine.services import Services
 
@@ -145,15 +147,40 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueVolume]) -> list[D
         if _may_recommend_flip(watch_pass, due_volume.volume, levels.get(due_volume.volume.volume_id))
     ]
     unavailable = watch_pass.services.unavailable_types(candidates, watch_pass.context.now_s)
+    instances, witnesses = _read_instances(watch_pass, assessments, levels)
     results: list[Decision | VolumeEvaluation] = []
     for due_volume in chunk:
         volume_id = due_volume.volume.volume_id
         if assessment := assessments.get(volume_id):
             with isolate_errors(watch_pass, volume_id):
                 volume_context = _volume_context(watch_pass, due_volume.volume, modifications, unread)
-                volume_context = replace(volume_context, unavailable=unavailable.get(volume_id, {}))
+                volume_context = replace(
+                    volume_context,
+                    unavailable=unavailable.get(volume_id, {}),
+                    instance=instances.get(volume_id),
+                    witness=witnesses.get(volume_id, {}),
+                )
                 results.append(_evaluate_one(watch_pass, assessment, levels[volume_id], volume_context))
     return results
+
+
+def _read_instances(
+    watch_pass: WatchPass, assessments: Mapping[str, Assessment], levels: Mapping[str, Level]
+) -> tuple[Mapping[str, InstanceLimits], Mapping[str, Mapping[str, Any]]]:
+    """What the instances of volumes in trouble allow, and CloudWatch's checks of these volumes, by volume id.
+
+    They tell the limits of the volume and of its instance apart. It is read only where instances are watched:
+    the function has the permission, and somebody agreed to the price.
+    """
+    collector = watch_pass.collector
+    if not collector.watches_instances:
+        return {}, {}
+    troubled = [
+        assessments[i].volume for i, level in levels.items() if level.is_alerting and i in assessments
+    ]
+    checks = collector.volume_checks(troubled)
+    witnesses = {volume_id: describe_volume_witness(*pair) for volume_id, pair in checks.items()}
+    return collector.instance_limits(troubled) if troubled else {}, witnesses
 
 
 def _evaluate_one(

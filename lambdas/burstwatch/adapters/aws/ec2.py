@@ -77,12 +77,13 @@ class InstanceStates:
     """EC2's state of each instance; an instance that EC2 no longer knows is ``terminated``.
 
     ``types`` has the type of each instance that EC2 still knows, such as ``m5.large``; ``names`` has the Name
-    tag of those that have one.
+    tag of those that have one, and ``volume_ids`` their attached volumes.
     """
 
     states: Mapping[str, str] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    volume_ids: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unread: Mapping[str, AwsFailure] = field(default_factory=dict)
 
 
@@ -219,7 +220,16 @@ class Ec2Reader:
         terminated = dict.fromkeys(
             (instance_id for instance_id in requested_ids if instance_id not in known_ids), "terminated"
         )
-        return InstanceStates(states=states | terminated, types=types, names=names, unread=unread)
+        return InstanceStates(
+            states=states | terminated,
+            types=types,
+            names=names,
+            volume_ids={
+                instance_id: _attached_volume_ids(description)
+                for instance_id, description in instances.items()
+            },
+            unread=unread,
+        )
 
     def running_instances(
         self, *, report_failure: FailureCallback, on_page: Callable[[], None] = lambda: None
@@ -510,7 +520,6 @@ def parse_instance(description: Description) -> Instance:
         KeyError: it has no ID or type.
         ValueError: one of these is invalid.
     """
-    mappings = (_nested(mapping, "Ebs") for mapping in _mappings(description, "BlockDeviceMappings"))
     return Instance(
         instance_id=_parse_id(description, "InstanceId"),
         instance_type=sanitise(_required(description, "InstanceType", _string), _MAX_ID_CHARS),
@@ -518,9 +527,14 @@ def parse_instance(description: Description) -> Instance:
         launched_at=_to_utc(description.get("LaunchTime")) or _EPOCH,
         has_detailed_monitoring=_string(_nested(description, "Monitoring"), "State")
         in ("enabled", "pending"),
-        volume_ids=tuple(sorted({volume_id for ebs in mappings if (volume_id := _string(ebs, "VolumeId"))})),
+        volume_ids=_attached_volume_ids(description),
         tags=_tags(description),
     )
+
+
+def _attached_volume_ids(description: Description) -> tuple[str, ...]:
+    mappings = (_nested(mapping, "Ebs") for mapping in _mappings(description, "BlockDeviceMappings"))
+    return tuple(sorted({volume_id for ebs in mappings if (volume_id := _string(ebs, "VolumeId"))}))
 
 
 def _instances_in(page: Description) -> Iterator[Description]:

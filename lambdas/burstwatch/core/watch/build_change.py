@@ -27,6 +27,7 @@ from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.windows import describe_flip_duration, expected_flip_duration
 from burstwatch.core.text import format_instant
 from burstwatch.core.watch.decision import VolumeEvaluation
+from burstwatch.core.watch.witness import merge_witnesses
 
 _STATE_KEPT_AFTER_RETURN_S: Final = 2 * 3600
 """Longer than any balance is read back: until then, the start of the fresh balances must be known."""
@@ -81,7 +82,7 @@ def _make_due_alert(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any]
         | describe_evidence(assessment, due.drain)
         | ({} if drain_cause is None else {"drain": drain_cause})
         | (_describe_duration(evaluation) if isinstance(resource, Volume) else {})
-        | dict(evaluation.volume_context.witness)
+        | _describe_witness(evaluation)
         | {
             "mode": str(settings.mode),
             "tag_faults": list(settings.faults),
@@ -93,6 +94,13 @@ def _make_due_alert(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any]
         runbook=runbook_link(due.kind, policy.alerts.runbooks_url),
         console_url=console_url(resource, context.location),
     )
+
+
+def _describe_witness(evaluation: VolumeEvaluation) -> dict[str, Any]:
+    """What else shows which limit applies, and which one would be next."""
+    effect = evaluation.recommendation.instance_effect if evaluation.recommendation else None
+    effects: dict[str, Any] = {} if effect is None else {"witness": [effect]}
+    return merge_witnesses(evaluation.volume_context.witness, effects)
 
 
 def _describe_duration(evaluation: VolumeEvaluation) -> dict[str, object]:

@@ -172,6 +172,7 @@ def _with_recommendation(recorded: VolumeEvaluation) -> VolumeEvaluation:
         is_future=must_leave_gp2 or not level.is_alerting,
         modifications=recorded.state.modifications.within_day(recorded.context.now_s),
         unavailable=recorded.volume_context.unavailable,
+        instance=recorded.volume_context.instance,
     )
     act_rule = None if must_leave_gp2 else choose_act_rule(recommendation.settled_target, policy)
     return replace(recorded, recommendation=recommendation, act_rule=act_rule)

@@ -82,6 +82,6 @@ def _capitalise(sentence: str) -> str:
 def merge_witnesses(*witnesses: Mapping[str, Any]) -> dict[str, Any]:
     """Several witnesses as one: their numbers, and all of their sentences."""
     merged: dict[str, Any] = {}
-    for witness in witnesses:
+    for witness in filter(None, witnesses):
         merged |= {**witness, "witness": [*merged.get("witness", ()), *witness.get("witness", ())]}
     return merged
