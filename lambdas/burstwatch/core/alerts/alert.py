@@ -522,7 +522,7 @@ def further_commands(alert: Alert) -> list[tuple[str, str]]:
         return []
     volume = f"{alert.resource_id} --region {alert.resource['region']}"
     commands = [("See why", f"burstctl explain {volume}")]
-    if alert.evidence.get("mode") == "auto" and alert.is_about_volumes:
+    if alert.evidence.get("mode") == "auto" and alert.resource["bucket"] == EBS_IO.name:
         commands.append(
             ("Keep the watchdog off it", f"burstctl hold {volume} --for 2h --reason 'looking at it'")
         )

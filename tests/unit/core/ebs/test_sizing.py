@@ -540,7 +540,7 @@ def test_a_size_that_a_type_does_not_take_is_refused_with_what_would_do(kind, si
 
 
 def test_an_instance_whose_bucket_is_as_good_as_empty_or_that_allows_just_what_it_sustains_binds():
-    # 5 % is nearly empty; 500 GiB sustain 1,500 IOPS, at 256 KiB each the 250 MiB/s that gp2 allows at that size
+    # 5 % is nearly empty; 500 GiB sustain 1,500 IOPS, at 256 KiB each the 250 MiB/s that gp2 allows there
     demand = Demand(peak_iops=1_000, peak_throughput_mib_s=250.0)
     for changes, expected in [
         ({"io_balance_pct": 5.0}, "its EBSIOBalance% is at 5 %"),
