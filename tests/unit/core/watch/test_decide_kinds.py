@@ -85,9 +85,7 @@ def test_the_words_about_st1_are_in_mib():
     assert format_title(exhausted) == (
         "exhausted: logs is out of throughput credits, throttled to 80 MiB/s (vol-0a1, i-0a1)"
     )
-    assert [command for _, command in further_commands(alert)][
-        0
-    ] == "burstctl explain vol-0a1 --region us-east-1"
+    assert further_commands(alert)[0] == ("See why", "burstctl explain vol-0a1 --region us-east-1")
 
 
 def test_numbers_of_gp2_are_null_for_st1_and_its_bucket_has_them_in_its_unit():
