@@ -102,7 +102,7 @@ def test_a_maximum_holds_the_load_back_while_there_are_credits():
     assert [served_ops(fleet, volume_id) for volume_id in volume_ids] == pytest.approx([9_375 * 60] * 2)
 
 
-def test_volumes_of_an_instance_get_equal_shares_and_none_more_than_it_asks_for():
+def test_volumes_of_an_instance_get_equal_shares_and_none_more_than_it_demands():
     fleet = a_fleet(io_pct=0)
     volume_ids = fleet.add_all([a_volume(f"steady:{iops}@4") for iops in (500, 4_000, 5_000)])
     fleet.clock.advance(60)

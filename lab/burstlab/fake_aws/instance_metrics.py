@@ -140,14 +140,17 @@ def _exceeded(instance: LabInstance, metric: str, start_s: int) -> float:
 
 
 def _sum_of_volumes(instance: LabInstance, metric: str, start_s: int, end_s: int) -> float:
-    """What its volumes did, each as long as it was attached; a minute counts for all that had it in it."""
+    """What its volumes did, each in the minutes in which it was attached."""
     total = 0.0
+    counted_until: dict[str, int] = {}
     for hosting in instance.hostings:
         first_s, last_s = max(start_s, hosting.from_s), min(end_s, hosting.to_s or end_s)
         if first_s >= last_s:
             continue
         origin_minute = hosting.volume.origin_s // MINUTE_S
         first_minute, end_minute = first_s // MINUTE_S, -(-last_s // MINUTE_S)
+        first_minute = max(first_minute, counted_until.get(hosting.volume.volume_id, first_minute))
+        counted_until[hosting.volume.volume_id] = end_minute
         for run in hosting.volume.history.runs(first_minute - origin_minute, end_minute - origin_minute):
             total += minute_total(run, metric) * run.minute_count * hosting.share
     return total

@@ -124,7 +124,7 @@ class LabFleet:
             volume = self.find(volume_id)
             self._events.cancel_scheduled(volume_id, self.now_s())
             self._schedule_event(volume, "deleteVolume", "deleted")
-            self._detach_from(volume, list(volume.hosts))
+            self._set_attachments(volume, [])
             self._changing.pop(volume_id, None)
             del self._volumes[volume_id]
 
@@ -138,7 +138,7 @@ class LabFleet:
             at_s = int(at.timestamp()) if at else self.now_s()
             volume = self.find(volume_id)
             volume.set_load(load, at_s)
-            self._regroup(volume.hosts)
+            self._regroup(self._hosts_of(volume))
 
     def set_balance(self, volume_id: str, balance_pct: float) -> None:
         """Put the bucket at this level now; for what AWS does not document."""
@@ -173,7 +173,7 @@ class LabFleet:
             change = self.plan_modification(volume_id, request or ModifyRequest(**parameters))
             volume = self._volumes[volume_id]
             volume.begin_change(change)
-            self._regroup(volume.hosts)
+            self._regroup(self._hosts_of(volume))
             self._changing[volume_id] = volume
             self._events.schedule_states(volume_id, change)
             return change.describe_at(volume.at_s)
@@ -216,7 +216,7 @@ class LabFleet:
                 raise FleetError(f"{volume_id} has no modification in progress")
             before = volume.change.state_at(volume.at_s)
             volume.end_change(will_fail=state == "failed")
-            self._regroup(volume.hosts)
+            self._regroup(self._hosts_of(volume))
             self._events.cancel_scheduled(volume_id, volume.at_s)
             self._events.schedule_remaining_states(volume_id, volume.changes[-1], after=before)
             return volume.changes[-1].describe_at(volume.at_s)
@@ -267,15 +267,13 @@ class LabFleet:
         with self.lock:
             volume = self.find(volume_id)
             instance_id = instance_id or self._make_id("i", volume.number)
-            is_on_it = any(host.instance_id == instance_id for host in volume.hosts)
+            is_on_it = any(attachment.instance_id == instance_id for attachment in volume.attachments)
             if volume.attachments and (is_on_it or not volume.multi_attached):
                 raise FleetError(f"{volume_id} is attached already: detach it first")
             check_attach(volume, self.settings)
-            instance = self._get_or_add_instance(instance_id)
-            volume.attachments.append(
-                Attachment(instance_id=instance_id, device=device, attached_at=self.clock.now())
-            )
-            self._host(volume, [*volume.hosts, instance], self.now_s())
+            self._get_or_add_instance(instance_id)
+            attachment = Attachment(instance_id=instance_id, device=device, attached_at=self.clock.now())
+            self._set_attachments(volume, [*volume.attachments, attachment])
             self._schedule_event(volume, "attachVolume", "succeeded")
             return instance_id
 
@@ -283,19 +281,14 @@ class LabFleet:
         """Detach a volume from an instance, by default from all of them."""
         with self.lock:
             volume = self.find(volume_id)
-            leaving = [
+            remaining = [
                 attachment
                 for attachment in volume.attachments
-                if instance_id is None or attachment.instance_id == instance_id
+                if instance_id is not None and attachment.instance_id != instance_id
             ]
-            if leaving:
+            if len(remaining) < len(volume.attachments):
                 self._schedule_event(volume, "DetachVolume", "")
-            volume.attachments = [kept for kept in volume.attachments if kept not in leaving]
-            leaving_ids = {attachment.instance_id for attachment in leaving}
-            self._detach_from(volume, [host for host in volume.hosts if host.instance_id in leaving_ids])
-
-    def _detach_from(self, volume: SimulatedVolume, instances: list[LabInstance]) -> None:
-        self._host(volume, [host for host in volume.hosts if host not in instances], self.now_s())
+                self._set_attachments(volume, remaining)
 
     def add_instance(self, instance: LabInstance) -> None:
         """Declare an instance before volumes are attached to it, if its type or state matters.
@@ -361,7 +354,7 @@ class LabFleet:
         with self.lock:
             instance = self._find_instance(instance_id)
             self._bring_up_to_now(instance)
-            return describe_truth(instance, self.now_s())
+            return describe_truth(instance, self.instances, self.now_s())
 
     def bring_up_to_now(self, instance_id: str) -> LabInstance | None:
         """An instance with its volumes simulated up to now, or None."""
@@ -403,29 +396,42 @@ class LabFleet:
             instance.state = state
             instance.note_state(self.now_s())
             for volume in instance.volumes:
-                self._host(volume, volume.hosts, self.now_s())
+                self._set_attachments(volume, volume.attachments)
 
     def _bring_up_to_now(self, instance: LabInstance) -> None:
         self._group_instances()
         for hosting in instance.hostings:
             hosting.volume.catch_up(self.now_s())
 
-    def _host(self, volume: SimulatedVolume, hosts: list[LabInstance], at_s: int) -> None:
-        """Put a volume on these instances from a moment on; those that run get equal parts of its load."""
+    def _hosts_of(self, volume: SimulatedVolume) -> list[LabInstance]:
+        ids = (attachment.instance_id for attachment in volume.attachments)
+        return [self.instances[instance_id] for instance_id in ids if instance_id is not None]
+
+    def _set_attachments(
+        self, volume: SimulatedVolume, attachments: list[Attachment], at_s: int | None = None
+    ) -> None:
+        """Have a volume attached in this way from a moment on, by default from now on.
+
+        The instances that run get equal parts of its load.
+        """
+        from_s = self.now_s() if at_s is None else at_s
+        before = self._hosts_of(volume)
+        volume.attachments = attachments
+        hosts = self._hosts_of(volume)
         running = [host for host in hosts if host.state == "running"]
-        concerned = {host.instance_id: host for host in [*volume.hosts, *hosts]}
-        for host in concerned.values():
+        concerned = list(dict.fromkeys([*before, *hosts]))
+        for host in concerned:
             current = next((h for h in host.hostings if h.volume is volume and h.to_s is None), None)
             share = 1 / len(running) if host in running else 0.0
-            is_kept = host in hosts
-            if current is not None and is_kept and current.share == share:
+            if current is not None and host in hosts and current.share == share:
                 continue
             if current is not None:
-                current.to_s = at_s
-            if is_kept:
-                host.hostings.append(Hosting(volume, at_s, share))
-        volume.hosts, volume.running = hosts, bool(running)
-        self._regroup(concerned.values())
+                current.to_s = from_s
+            if host in hosts:
+                host.hostings.append(Hosting(volume, from_s, share))
+        is_owned = any(attachment.service_owner is not None for attachment in attachments)
+        volume.running = bool(running) or is_owned
+        self._regroup(concerned)
 
     def _regroup(self, instances: Iterable[LabInstance]) -> None:
         """Let it be found out again which volumes these instances hold back."""
@@ -435,7 +441,7 @@ class LabFleet:
         """Find out which instances may hold their volumes back, and simulate those together."""
         while self._ungrouped:
             _, instance = self._ungrouped.popitem()
-            instances, volumes = join_instances(instance)
+            instances, volumes = join_instances(instance, self.instances)
             for connected in instances:
                 self._ungrouped.pop(connected.instance_id, None)
             for volume in volumes:
@@ -451,14 +457,13 @@ class LabFleet:
     def _attach_initially(
         self, volume: SimulatedVolume, definition: LabVolume, attached_at: datetime
     ) -> None:
-        volume.running = True
         instance_ids: tuple[str | None, ...] = (None,)
         if definition.service_owner is None:
             own_id = definition.instance_id or self._make_id("i", volume.number)
             instance_ids = definition.instance_ids or (own_id,)
-            hosts = [self._get_or_add_instance(instance_id) for instance_id in instance_ids if instance_id]
-            self._host(volume, hosts, volume.at_s)
-        volume.attachments = [
+            for instance_id in instance_ids:
+                self._get_or_add_instance(instance_id)
+        attachments = [
             Attachment(
                 instance_id=instance_id,
                 device=definition.device,
@@ -467,6 +472,7 @@ class LabFleet:
             )
             for instance_id in instance_ids
         ]
+        self._set_attachments(volume, attachments, volume.at_s)
         if attached_at >= self._started_at:
             self._schedule_event(volume, "attachVolume", "succeeded", attached_at)
 

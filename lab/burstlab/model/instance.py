@@ -4,15 +4,13 @@ from bisect import insort
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from burstlab.model.bucket import FULL_CREDITS
 from burstlab.model.instance_types import RateLimit, ebs_limits
 from burstlab.model.minute_history import MINUTE_S, Interval, MinuteHistory
+from burstlab.model.simulated_volume import SimulatedVolume
 from burstlab.model.volume import MetricFault
-
-if TYPE_CHECKING:
-    from burstlab.model.simulated_volume import SimulatedVolume
 
 DEFAULT_INSTANCE_TYPE: Final = "m5.24xlarge"
 """Sustains 80,000 operations and 2,375 MB a second, so it holds back no volume that is alone on it."""
@@ -49,7 +47,7 @@ class InstanceState(NamedTuple):
 class Hosting:
     """A volume on an instance from one moment to another; ``share`` of its operations come from there."""
 
-    volume: "SimulatedVolume"
+    volume: SimulatedVolume
     from_s: int
     share: float
     to_s: int | None = None
@@ -119,9 +117,14 @@ class InstanceBucket:
             first_empty_at=_to_datetime(self.first_empty_at_s),
         )
 
-    def seconds_to_bound(self, served: float) -> float:
-        """When it is empty or full if this much is served a second."""
+    def seconds_to_change(self, served: float, driven: float) -> float:
+        """When it is empty or full, or its limit is another, if this is served and driven a second.
+
+        The limit of the last credits changes with each second in which they do.
+        """
         surplus = self.rate.baseline - served
+        if driven > self.limit < self.rate.maximum and abs(surplus) > _ROUNDING * self.rate.baseline:
+            return 0.0
         if surplus < 0:
             return self.credits / -surplus
         missing = self.rate.capacity - self.credits
@@ -210,7 +213,7 @@ class LabInstance:
         return self._buckets
 
     @property
-    def volumes(self) -> list["SimulatedVolume"]:
+    def volumes(self) -> list[SimulatedVolume]:
         """Those that are attached to it now."""
         return [hosting.volume for hosting in self.hostings if hosting.to_s is None]
 

@@ -11,7 +11,7 @@ operations, then of the throughput. A volume that is attached to several instanc
 each, so the slowest of them holds it back.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from math import inf
 from typing import Final, NamedTuple
@@ -44,6 +44,7 @@ class InstanceGroup:
     ) -> None:
         self._instances = instances
         self._volumes = volumes
+        self._users = _find_users(instances)
         self._reset_at_h = reset_at_h
         self._at_s = min(volume.at_s for volume in volumes)
         for volume in volumes:
@@ -90,28 +91,32 @@ class InstanceGroup:
         steps_s: list[float] = [until_s - self._at_s]
         for flow, allocated in zip(flows, iops, strict=True):
             steps_s.append(flow.volume.seconds_to_bound(min(flow.demand.iops, allocated)))
-        for instance in self._instances:
-            served = _sum_up(
-                instance, flows, [min(f.demand.iops, a) for f, a in zip(flows, iops, strict=True)]
-            )
-            for bucket, total in zip(instance.buckets or (), served, strict=False):
-                steps_s.append(bucket.seconds_to_bound(total))
+        wanted = [flow.demand.iops for flow in flows]
+        expected = list(map(min, wanted, iops))
+        for bucket, served, driven in self._totals(flows, expected, wanted):
+            steps_s.append(bucket.seconds_to_change(served, driven))
         step_s = max(1, int(min(steps_s)))
         served_ops = [
             flow.volume.serve_shared(self._at_s + step_s, allocated)
             for flow, allocated in zip(flows, iops, strict=True)
         ]
         self._idle_others(flows, self._at_s + step_s)
-        driven_iops = [flow.demand.iops for flow in flows]
-        for instance in self._instances:
-            served, driven = _sum_up(instance, flows, served_ops), _sum_up(instance, flows, driven_iops)
-            for bucket, total, tried in zip(instance.buckets or (), served, driven, strict=False):
-                bucket.serve(self._at_s, step_s, served=total, driven=tried)
+        for bucket, served, driven in self._totals(flows, served_ops, wanted):
+            bucket.serve(self._at_s, step_s, served=served, driven=driven)
         self._at_s += step_s
+
+    def _totals(
+        self, flows: Sequence[_Flow], served: Sequence[float], wanted: Sequence[float]
+    ) -> Iterable[tuple[InstanceBucket, float, float]]:
+        """Each bucket with the sums of these operations by its instance, in its unit."""
+        for instance in self._instances:
+            if instance.buckets is not None:
+                sums = _sum_up(instance, flows, served), _sum_up(instance, flows, wanted)
+                yield from zip(instance.buckets, *sums, strict=True)
 
     def _flows(self) -> list[_Flow]:
         return [
-            _Flow(volume, volume.next_demand(), volume.running_on)
+            _Flow(volume, volume.next_demand(), self._users[volume.volume_id])
             for volume in self._volumes
             if volume.running and volume.at_s == self._at_s
         ]
@@ -222,23 +227,38 @@ def _sum_up(instance: LabInstance, flows: Sequence[_Flow], amounts: Sequence[flo
     return ops, kib
 
 
-def join_instances(instance: LabInstance) -> tuple[list[LabInstance], list[SimulatedVolume]]:
+def join_instances(
+    instance: LabInstance, by_id: Mapping[str, LabInstance]
+) -> tuple[list[LabInstance], list[SimulatedVolume]]:
     """The instances that are connected to this one by shared volumes, and all their volumes."""
     instances, volumes, waiting = {instance.instance_id: instance}, {}, [instance]
     while waiting:
         for volume in waiting.pop().volumes:
             volumes[volume.volume_id] = volume
-            for other in volume.hosts:
-                if other.instance_id not in instances:
-                    instances[other.instance_id] = other
-                    waiting.append(other)
+            for attachment in volume.attachments:
+                if attachment.instance_id is not None and attachment.instance_id not in instances:
+                    instances[attachment.instance_id] = by_id[attachment.instance_id]
+                    waiting.append(by_id[attachment.instance_id])
     return list(instances.values()), list(volumes.values())
 
 
-def describe_truth(instance: LabInstance, now_s: int) -> InstanceTruth:
+def _find_users(instances: Iterable[LabInstance]) -> dict[str, list[LabInstance]]:
+    """The instances that use each volume: those it is on that run."""
+    users: dict[str, list[LabInstance]] = {}
+    for instance in instances:
+        if instance.state == "running":
+            for volume in instance.volumes:
+                users.setdefault(volume.volume_id, []).append(instance)
+    return users
+
+
+def describe_truth(instance: LabInstance, by_id: Mapping[str, LabInstance], now_s: int) -> InstanceTruth:
     """What is really so on an instance whose volumes are simulated up to now."""
-    _, volumes = join_instances(instance)
-    flows = [_Flow(volume, volume.next_demand(), volume.running_on) for volume in volumes if volume.running]
+    instances, volumes = join_instances(instance, by_id)
+    users = _find_users(instances)
+    flows = [
+        _Flow(volume, volume.next_demand(), users[volume.volume_id]) for volume in volumes if volume.running
+    ]
     allocated = allocate([(flow.instances, flow.demand) for flow in flows])
     wanted = [flow.demand.iops for flow in flows]
     demand_iops, demand_kib_s = _sum_up(instance, flows, wanted)

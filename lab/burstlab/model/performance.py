@@ -54,11 +54,11 @@ class PerformanceLevel(NamedTuple):
         return self.burst_iops > 0
 
     def ceiling_iops(self, credits_now: float) -> float:
-        """The most operations it serves at this moment, if its throughput is no limit."""
+        """The most operations it serves at this moment, if its throughput does not limit it."""
         return max(self.sustained_iops, self.burst_iops) if credits_now > 0 else self.sustained_iops
 
     def ceiling_kib_s(self, credits_now: float) -> float:
-        """The highest throughput at this moment, if its operations are no limit."""
+        """The highest throughput at this moment, if its operations do not limit it."""
         return self.burst_kib_s if credits_now > 0 else self.sustained_kib_s
 
 

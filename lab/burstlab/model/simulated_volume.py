@@ -2,7 +2,7 @@
 
 import math
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from burstlab.model.bucket import (
     FULL_CREDITS,
@@ -50,10 +50,6 @@ from burstlab.model.settings import LabSettings
 from burstlab.model.volume import LabVolume, MetricFault, Truth
 from burstwatch.core.ebs.volume import CREDITS_PER_PCT
 
-if TYPE_CHECKING:
-    from burstlab.model.instance import LabInstance
-    from burstlab.model.instance_group import InstanceGroup
-
 _NOT_HELD_BACK: Final = float("inf")
 
 
@@ -63,6 +59,14 @@ class Demand(NamedTuple):
     iops: float
     operation_kib: float
     ends_at_s: int
+
+
+class VolumeGroup(Protocol):
+    """Volumes that are simulated together."""
+
+    def catch_up(self, now_s: int) -> None:
+        """Live up to ``now_s``."""
+        ...
 
 
 class _Snapshot(NamedTuple):
@@ -95,8 +99,7 @@ class SimulatedVolume(DescribedVolume):
         self.gaps: list[tuple[float, float]] = []
         self.balance_gaps: list[tuple[float, float]] = []
         self.running = False
-        self.group: InstanceGroup | None = None
-        self.hosts: list[LabInstance] = []
+        self.group: VolumeGroup | None = None
         self.origin_s = starts_at_s // MINUTE_S * MINUTE_S
         self.history = MinuteHistory(recent_s=retention_s)
         self._settings = settings
@@ -173,11 +176,6 @@ class SimulatedVolume(DescribedVolume):
     def next_change_s(self) -> int:
         """When a modification next changes what it can serve."""
         return NEVER_S if self._open_change is None else self._open_change.next_change_at_s(self.at_s)
-
-    @property
-    def running_on(self) -> list["LabInstance"]:
-        """The instances that use it now."""
-        return [host for host in self.hosts if host.state == "running"]
 
     def peak(self) -> tuple[float, float]:
         """The most operations and KiB per second that it serves from now on, by its loads and its limits."""

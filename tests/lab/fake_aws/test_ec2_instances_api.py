@@ -82,8 +82,8 @@ def test_every_filter_that_botocore_documents_finds_a_type(lab):
     names = re.findall(r"<li> <p> <code>([a-z0-9.-]+)</code>", shape.members["Filters"].documentation)
     assert len(names) > 50
     for name in names:
-        found = ec2.describe_instance_types(Filters=[{"Name": name, "Values": ["*"]}], MaxResults=5)
-        assert found["InstanceTypes"], name
+        answer = ec2.describe_instance_types(Filters=[{"Name": name, "Values": ["*"]}], MaxResults=5)
+        assert answer["InstanceTypes"], name
 
 
 FILTERS = [
@@ -95,8 +95,8 @@ FILTERS = [
 
 @pytest.mark.parametrize(("name", "values", "expected"), FILTERS)
 def test_filters_choose_among_all_types(lab, name, values, expected):
-    found = lab.client("ec2").describe_instance_types(Filters=[{"Name": name, "Values": values}])
-    names = [entry["InstanceType"] for entry in found["InstanceTypes"]]
+    answer = lab.client("ec2").describe_instance_types(Filters=[{"Name": name, "Values": values}])
+    names = [entry["InstanceType"] for entry in answer["InstanceTypes"]]
     assert names == expected if expected else len(names) > 3
 
 
@@ -111,7 +111,7 @@ def test_the_types_come_in_pages_of_a_hundred_at_most(lab):
     assert "NextToken" not in ec2.describe_instance_types(Filters=metal)
 
 
-def test_what_cannot_be_asked_of_types_is_refused_in_ec2s_words(lab):
+def test_an_invalid_query_of_types_is_refused_in_ec2s_words(lab):
     ec2 = lab.client("ec2", config=Config(parameter_validation=False))
     assert refusal(ec2.describe_instance_types, InstanceTypes=["m5.large", "x9.huge"]) == (
         "InvalidInstanceType",

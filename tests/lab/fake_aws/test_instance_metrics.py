@@ -171,7 +171,7 @@ def test_a_shared_volume_counts_for_each_instance_by_its_part(lab, fleet):
         ("steady:20000@4", {"InstanceEBSIOPSExceededCheck", "VolumeIOPSExceededCheck"}),
     ],
 )
-def test_the_checks_say_which_limit_an_instance_or_a_volume_tries_to_exceed(load, exceeded):
+def test_the_checks_report_which_limit_an_instance_or_a_volume_tries_to_exceed(load, exceeded):
     fleet = a_fleet(io_pct=0, byte_pct=0) if "20000" not in load else a_fleet("m5.large")
     volume_id = fleet.add(a_volume(load))
     if "20000" in load:  # the volume allows 16,000, the instance, with its baseline only, 3,600
@@ -180,17 +180,17 @@ def test_the_checks_say_which_limit_an_instance_or_a_volume_tries_to_exceed(load
     with Endpoint(fleet) as lab:
         lab.clock.advance(180)
         options = {"stat": "Maximum", "period_s": 60}
-        found = {
+        reached = {
             name
             for name in ("InstanceEBSIOPSExceededCheck", "InstanceEBSThroughputExceededCheck")
             if 1 in read(lab, name, **options).values()
         }
-        found |= {
+        reached |= {
             name
             for name in ("VolumeIOPSExceededCheck", "VolumeThroughputExceededCheck")
             if 1 in read(lab, name, volume_id=volume_id, **options).values()
         }
-        assert found == exceeded
+        assert reached == exceeded
 
 
 def test_a_check_of_a_volume_needs_both_dimensions(lab, fleet):
