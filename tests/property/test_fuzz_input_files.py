@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from burstctl.backtest.csv_input import CsvError, read_recordings
-from burstlab.model.fleet_file import FleetFileError, read_volumes
+from burstlab.model.fleet_file import FleetFileError, read_fleet
 from burstlab.model.load import LoadError, Recording
 from burstlab.model.load_parser import parse_load
 from burstlab.model.load_recording import read_recording
@@ -255,7 +255,7 @@ def test_a_fleet_file_gives_volumes_that_can_be_or_is_refused_in_words(folder, d
     path.write_bytes(document)
     with within(10):
         try:
-            volumes = read_volumes(path, NOON)
+            volumes = read_fleet(path, NOON).volumes
         except (FleetFileError, LoadError) as error:
             assert_message(str(error), most=2_000)
             return
