@@ -16,7 +16,7 @@ class CeilingDocument(TypedDict):
     mib_s: float | None
 
 
-class PlanDocument(TypedDict):
+class PlannedVolumesDocument(TypedDict):
     """What the planned volumes change."""
 
     volumes: list[str]
@@ -99,7 +99,7 @@ class SimulationDocument(HeaderDocument):
     daily_reset: str | None
     volumes: list[VolumeId] | None
     volume_limits: CeilingDocument
-    plan: PlanDocument | None
+    plan: PlannedVolumesDocument | None
     held_back: list[HeldBackDocument]
     target: SimulatedTypeDocument
     types: list[SimulatedTypeDocument]

@@ -18,7 +18,10 @@ def publish_load(
     operation_kib: float = 16,
     without: dict[str, set[int]] | None = None,
 ) -> None:
-    """Let each instance serve ``rate_at(start_s)`` operations a second, half of them reads; None is a hole."""
+    """Let each instance serve ``rate_at(start_s)`` operations a second, half of them reads.
+
+    None is a hole.
+    """
     missing = without or {}
 
     def datapoints(_api: CloudWatchApi, query: Any, request: Any) -> Datapoints:

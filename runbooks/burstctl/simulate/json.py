@@ -13,7 +13,7 @@ from burstwatch.core.watch.api_cost import USD_PER_METRIC
 if TYPE_CHECKING:
     from documents.simulation import (
         CeilingDocument,
-        PlanDocument,
+        PlannedVolumesDocument,
         SimulatedBucketDocument,
         SimulatedTypeDocument,
         SimulationDocument,
@@ -64,7 +64,7 @@ def to_document(report: SimulationReport, ledger: str) -> "SimulationDocument":
     }
 
 
-def _plan_document(study: Study) -> "PlanDocument | None":
+def _plan_document(study: Study) -> "PlannedVolumesDocument | None":
     if not study.given.planned:
         return None
     raised = study.raised

@@ -178,15 +178,19 @@ def lowest_if_bursts(
     full and refill was lost, or at its start, before anything was refilled. The bound takes both at once. If
     it is above 0, no shape of the load empties the bucket. Example: on m5.large, five minutes with a mean of
     3,600 operations a second leave the bucket full if they are even. A burst of 57.6 s at 18,750 takes
-    57.6 x 15,150 = 872,640 operations of 27,270,000 at once: 96.8 % are left.
+    57.6 x 15,150 = 872,640 operations of 27,270,000 at once: 96.8 % are left. Load that even a burst cannot
+    serve within its interval goes on in the next one.
     """
     drain_per_s = bucket.highest_drain_per_s
     if not drain_per_s or not bucket.capacity:
         return 100.0
     level = lowest = bucket.capacity
+    waiting_s = 0.0
     for piece in _split(load, resets_at_s, cuts_intervals=False):
         interval = piece.interval
-        burst_s = min(interval.duration_s, interval.amount(kind) / bucket.burst_per_s)
+        work_s = waiting_s + interval.amount(kind) / bucket.burst_per_s
+        burst_s = min(interval.duration_s, work_s)
+        waiting_s = work_s - burst_s
         lowest = min(lowest, level - drain_per_s * burst_s)
         refilled = level + bucket.refill_per_s * (interval.duration_s - burst_s)
         before_burst = bucket.capacity if piece.is_reset else min(bucket.capacity, refilled)

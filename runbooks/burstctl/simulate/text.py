@@ -60,7 +60,7 @@ def describe_subject(report: SimulationReport) -> str:
     subject = report.request.instance_id + (f" ({name})" if name else "")
     subject += f", {instance.instance_type}" if instance else ""
     days = (study.end_s - study.start_s) / DAY_S
-    return f"{subject}: {days:.1f} days of I/O until {_moment(study.end_s)} UTC"
+    return f"{subject}: {days:.1f} days until {_moment(study.end_s)} UTC"
 
 
 def describe_answer(study: TypeStudy) -> str:

@@ -161,6 +161,11 @@ def test_the_bound_takes_one_burst_before_and_one_after_the_end_of_an_interval()
     )
 
 
+def test_the_bound_includes_what_even_a_burst_cannot_serve_at_once():
+    # 240,000 operations take 600 s at 400, which cost 180,000 of 540,000; the second 300 s are at risk twice
+    assert lowest_if_bursts(load_of(800, 0, 0), BucketKind.IO, SMALL) == pytest.approx(100 - 180_000 / 5_400)
+
+
 def test_the_bound_is_not_below_zero():
     assert lowest_if_bursts(load_of(*[400] * 20), BucketKind.IO, SMALL) == 0
 
