@@ -146,8 +146,8 @@ def test_a_planned_volume_raises_what_the_instance_may_have_to_carry(cli, lab, m
 
     assert topic(result, "Plan") == (
         "With gp3:3000:125, the volumes serve at most 6,000 IOPS and 250 MiB/s. For 2 d 8 h the load was at"
-        " the limit of today's volumes. With the plan it may rise: m5.large would then have been empty up to 14"
-        " times, for 22 h 18 min in all."
+        " the limit of today's volumes. With the plan it may rise: m5.large would then have been empty up to"
+        " 14 times, for 22 h 18 min in all."
     )
     assert "m5.large would never have been empty." in topic(result, "Answer")
     assert document["plan"]["empty_times_at_most"] == 14
