@@ -106,7 +106,7 @@ class CaseLoad:
         self.offsets_s = (random.random(steps) * (self.step_s - self.burst_s + 1)).astype(int)
 
     def seconds(self, first_s: int, length_s: int) -> tuple[Any, Any]:
-        """The operations and MiB of so many seconds; a whole number of steps."""
+        """The operations and MiB of each of ``length_s`` seconds, a whole number of steps."""
         steps = slice(first_s // self.step_s, (first_s + length_s) // self.step_s)
         position = np.arange(self.step_s)[None, :]
         begin, burst_s = self.offsets_s[steps, None], self.burst_s[steps, None]

@@ -130,8 +130,8 @@ def planned_ceiling(volumes: Sequence[Volume], planned: Sequence[PlannedVolume])
         if plan.replaces is not None and plan.replaces not in attached_ids:
             raise ValueError(f"{plan.text}: {plan.replaces} is not attached; leave it out to add a volume")
     replaced_ids = {plan.replaces for plan in planned}
-    kept = attached_ceiling(volume for volume in volumes if volume.volume_id not in replaced_ids)
-    return sum((plan.ceiling for plan in planned), kept)
+    unchanged = attached_ceiling(volume for volume in volumes if volume.volume_id not in replaced_ids)
+    return sum((plan.ceiling for plan in planned), unchanged)
 
 
 def limited_buckets(limits: InstanceLimits, ceiling: Ceiling) -> InstanceBuckets:

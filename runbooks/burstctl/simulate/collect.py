@@ -92,7 +92,7 @@ def _collect(context: CommandContext, request: SimulationRequest) -> SimulationR
     volumes = failures.catch(lambda: _read_volumes(context, request.instance_id, failures))
     types = _read_types(ec2, request, instance, region)
     try:
-        ceiling_planned = planned_ceiling(volumes or (), request.planned) if request.planned else NO_CEILING
+        after_plan = NO_CEILING if volumes is None else planned_ceiling(volumes, request.planned)
     except ValueError as error:
         raise SettingsError(f"--with-volume {error}") from error
     study = make_study(
@@ -105,7 +105,7 @@ def _collect(context: CommandContext, request: SimulationRequest) -> SimulationR
             balances={kind: metrics.balance(kind) for kind in BucketKind},
             ceiling=attached_ceiling(volumes) if volumes else NO_CEILING,
             planned=request.planned,
-            planned_ceiling=ceiling_planned if volumes else NO_CEILING,
+            planned_ceiling=after_plan,
             daily_reset_s=request.daily_reset_s,
         )
     )
@@ -181,7 +181,7 @@ def _read_types(client: Any, request: SimulationRequest, instance: Instance | No
     present_name = instance.instance_type if instance else target_name
     family_pattern = f"{target_name.partition('.')[0]}.*"
     patterns = [target_name, present_name, family_pattern, *request.patterns]
-    by_name = {found.name: found for found in read_instance_types(client, patterns)}
+    by_name = {entry.name: entry for entry in read_instance_types(client, patterns)}
     if target_name not in by_name:
         raise SettingsError(
             f"there is no instance type {target_name} in {region}: check the spelling, or list them"
@@ -193,9 +193,8 @@ def _read_types(client: Any, request: SimulationRequest, instance: Instance | No
             f"{target_name} is not EBS-optimized by default: it has no EBS limits of its own and so no"
             " buckets to simulate; give --to with another type"
         )
-    candidates, left_out = _choose_candidates(
-        [found for found in by_name.values() if _matches(found.name, patterns[2:]) or found == target], target
-    )
+    matching = [entry for entry in by_name.values() if entry == target or _matches(entry.name, patterns[2:])]
+    candidates, left_out = _choose_candidates(matching, target)
     return _Types(
         target=target,
         present=by_name.get(present_name) if instance else None,
@@ -209,14 +208,14 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _choose_candidates(
-    found: Sequence[InstanceType], target: InstanceType
+    types: Sequence[InstanceType], target: InstanceType
 ) -> tuple[list[InstanceType], list[str]]:
     """The types that could replace the target, its own family first, and the names of the others."""
     fitting = [
         candidate
-        for candidate in found
+        for candidate in types
         if candidate.limits is not None
         and (candidate.architectures & target.architectures or candidate == target)
     ]
-    left_out = [candidate.name for candidate in found if candidate not in fitting]
+    left_out = [candidate.name for candidate in types if candidate not in fitting]
     return sorted(fitting, key=lambda candidate: candidate.family != target.family), left_out

@@ -78,7 +78,7 @@ def read_instance(client: Any, instance_id: str) -> Instance | None:
     try:
         with translate_errors("ec2:DescribeInstances"):
             pages = paginate(client.describe_instances, list_key="Reservations", InstanceIds=[instance_id])
-            found = [
+            instances = [
                 instance
                 for page in pages
                 for reservation in page["Reservations"]
@@ -88,7 +88,7 @@ def read_instance(client: Any, instance_id: str) -> Instance | None:
         if error.failure.kind is FailureKind.NOT_FOUND:
             return None
         raise
-    return _parse_instance(found[0]) if found else None
+    return _parse_instance(instances[0]) if instances else None
 
 
 def read_instance_types(client: Any, patterns: Sequence[str]) -> list[InstanceType]:

@@ -26,7 +26,7 @@ SCHEMA: Final = "burstwatch.simulation/v1"
 def to_document(report: SimulationReport, ledger: str) -> "SimulationDocument":
     """The values behind the answer; absent values are null, keys never disappear."""
     study, request = report.study, report.request
-    given, instance = study.given, study.given.instance
+    inputs, instance = study.inputs, study.inputs.instance
     return {
         "schema": SCHEMA,
         "generated_at": format_instant(report.now_s),
@@ -39,9 +39,9 @@ def to_document(report: SimulationReport, ledger: str) -> "SimulationDocument":
         "ends_at": format_instant(study.end_s),
         "unknown_s": study.unknown_s,
         "unserved": "queued",
-        "daily_reset": None if given.daily_reset_s is None else format_clock(given.daily_reset_s),
+        "daily_reset": None if inputs.daily_reset_s is None else format_clock(inputs.daily_reset_s),
         "volumes": None if report.volumes is None else [volume.volume_id for volume in report.volumes],
-        "volume_limits": _ceiling_document(given.ceiling),
+        "volume_limits": _ceiling_document(inputs.ceiling),
         "plan": _plan_document(study),
         "held_back": [
             {
@@ -65,12 +65,12 @@ def to_document(report: SimulationReport, ledger: str) -> "SimulationDocument":
 
 
 def _plan_document(study: Study) -> "PlannedVolumesDocument | None":
-    if not study.given.planned:
+    if not study.inputs.planned:
         return None
     raised = study.raised
     return {
-        "volumes": [plan.text for plan in study.given.planned],
-        "volume_limits": _ceiling_document(study.given.planned_ceiling),
+        "volumes": [plan.text for plan in study.inputs.planned],
+        "volume_limits": _ceiling_document(study.inputs.planned_ceiling),
         "at_present_limit_s": round(study.at_ceiling_s),
         "empty_times_at_most": len(raised.spells) if raised else None,
         "empty_s_at_most": round(raised.empty_s) if raised else None,

@@ -70,7 +70,7 @@ def _draw_figure(report: SimulationReport, subject: str, answer: str) -> Figure:
             panel.axvspan(
                 _time(spell.start_s), _time(spell.end_s), fc="#fae3e3", ec="#d08a84", hatch="xx", lw=0.6
             )
-    load = study.given.load
+    load = study.inputs.load
     _draw_balances(axes[0], study.target, load)
     for panel, bucket in zip(axes[1:], BucketKind, strict=True):
         _draw_load(panel, bucket, study.target, load)

@@ -174,12 +174,14 @@ def lowest_if_bursts(
 ) -> float:
     """The least balance in per cent, however the load of each interval is spread within it; at least 0.
 
-    Worst for the bucket is one burst at ``burst_per_s``: at the end of an interval, after the bucket became
-    full and refill was lost, or at its start, before anything was refilled. The bound takes both at once. If
-    it is above 0, no shape of the load empties the bucket. Example: on m5.large, five minutes with a mean of
-    3,600 operations a second leave the bucket full if they are even. A burst of 57.6 s at 18,750 takes
-    57.6 x 15,150 = 872,640 operations of 27,270,000 at once: 96.8 % are left. Load that even a burst cannot
-    serve within its interval goes on in the next one.
+    Worst for the bucket is one burst at ``burst_per_s``. It comes at the end of an interval, after the bucket
+    became full and refill was lost, or at its start, before anything was refilled. The bound takes both at
+    once. If it is above 0, no shape of the load empties the bucket. Load that even a burst cannot serve
+    within its interval goes on in the next one.
+
+    Example: on m5.large, five minutes with a mean of 3,600 operations a second leave the bucket full if they
+    are even. A burst of 57.6 s at 18,750 takes 57.6 x 15,150 = 872,640 operations of 27,270,000 at once:
+    96.8 % are left.
     """
     drain_per_s = bucket.highest_drain_per_s
     if not drain_per_s or not bucket.capacity:
@@ -235,7 +237,7 @@ def _cut(interval: LoadInterval, start_s: int, end_s: int) -> LoadInterval:
 
 @dataclass(slots=True)
 class _Chunk:
-    """Load that waits: so many seconds of a demand with these rates."""
+    """Load that waits: ``seconds`` of a demand with these rates."""
 
     iops: float
     mib_s: float

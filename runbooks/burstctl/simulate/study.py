@@ -98,7 +98,7 @@ class Study:
     long the load was at the limit of the volumes of today.
     """
 
-    given: StudyInput
+    inputs: StudyInput
     target: TypeStudy
     candidates: Sequence[TypeStudy]
     raised: SimulationResult | None
@@ -111,11 +111,11 @@ class Study:
 
     @property
     def start_s(self) -> int:
-        return self.given.load[0].start_s
+        return self.inputs.load[0].start_s
 
     @property
     def end_s(self) -> int:
-        return self.given.load[-1].end_s
+        return self.inputs.load[-1].end_s
 
     @property
     def unknown_s(self) -> int:
@@ -131,32 +131,34 @@ class Study:
         return list(families.values())
 
 
-def make_study(given: StudyInput) -> Study:
+def make_study(inputs: StudyInput) -> Study:
     """Play the load on the target and on every candidate.
 
     Raises:
         ValueError: there is no load, or the target has no limits.
     """
-    if not given.load:
+    if not inputs.load:
         raise ValueError("there is no load to play")
-    resets_at_s = _resets_at_s(given.load[0].start_s, given.load[-1].end_s, given.daily_reset_s)
-    ceiling, was_above = _effective_ceiling(given)
-    target = _study_type(given.target, given.load, ceiling, resets_at_s)
-    raised_load = _raise_load(given)
+    resets_at_s = _resets_at_s(inputs.load[0].start_s, inputs.load[-1].end_s, inputs.daily_reset_s)
+    ceiling, was_above = _effective_ceiling(inputs)
+    target = _study_type(inputs.target, inputs.load, ceiling, resets_at_s)
+    raised_load = _raise_load(inputs)
     return Study(
-        given=given,
+        inputs=inputs,
         target=target,
         candidates=[
-            target if candidate == given.target else _study_type(candidate, given.load, ceiling, resets_at_s)
-            for candidate in given.candidates
+            target
+            if candidate == inputs.target
+            else _study_type(candidate, inputs.load, ceiling, resets_at_s)
+            for candidate in inputs.candidates
         ],
         raised=simulate(raised_load, target.buckets, resets_at_s=resets_at_s) if raised_load else None,
         ceiling=ceiling,
         was_above_ceiling=was_above,
-        at_ceiling_s=sum(interval.duration_s for interval in given.load if _is_at(interval, given.ceiling)),
-        limits_reached=_find_limits_reached(given),
-        above_type_at_s=_find_above_type(given),
-        holes=_find_holes(given.load),
+        at_ceiling_s=sum(interval.duration_s for interval in inputs.load if _is_at(interval, inputs.ceiling)),
+        limits_reached=_find_limits_reached(inputs),
+        above_type_at_s=_find_above_type(inputs),
+        holes=_find_holes(inputs.load),
     )
 
 
@@ -185,19 +187,19 @@ def _resets_at_s(start_s: int, end_s: int, daily_reset_s: int | None) -> list[in
     return [at_s for at_s in range(first_s, end_s, DAY_S) if at_s > start_s]
 
 
-def _effective_ceiling(given: StudyInput) -> tuple[Ceiling, bool]:
+def _effective_ceiling(inputs: StudyInput) -> tuple[Ceiling, bool]:
     """What the volumes can draw, and whether the measured load was above it.
 
     A load that was higher than the volumes of today allow proves that they were others then, or that EBS
     counts in another way. So the bound is not below the load, unless a plan changes the volumes.
     """
-    if given.planned:
-        return given.planned_ceiling, False
-    peaks = {kind: max(interval.rate(kind) for interval in given.load) for kind in BucketKind}
-    was_above = any(peak > _ABOVE_LIMIT_SHARE * given.ceiling.of(kind) for kind, peak in peaks.items())
+    if inputs.planned:
+        return inputs.planned_ceiling, False
+    peaks = {kind: max(interval.rate(kind) for interval in inputs.load) for kind in BucketKind}
+    was_above = any(peak > _ABOVE_LIMIT_SHARE * inputs.ceiling.of(kind) for kind, peak in peaks.items())
     return Ceiling(
-        iops=max(given.ceiling.iops, peaks[BucketKind.IO]),
-        mib_s=max(given.ceiling.mib_s, peaks[BucketKind.THROUGHPUT]),
+        iops=max(inputs.ceiling.iops, peaks[BucketKind.IO]),
+        mib_s=max(inputs.ceiling.mib_s, peaks[BucketKind.THROUGHPUT]),
     ), was_above
 
 
@@ -209,49 +211,50 @@ def _is_near(rate: float, limit: float) -> bool:
     return _NEAR_LIMIT_SHARE * limit <= rate <= _ABOVE_LIMIT_SHARE * limit
 
 
-def _raise_load(given: StudyInput) -> list[LoadInterval] | None:
+def _raise_load(inputs: StudyInput) -> list[LoadInterval] | None:
     """The load if what was held back by the volumes of today used all that the plan allows."""
-    growth = {kind: _growth(given, kind) for kind in BucketKind} if given.planned else {}
+    growth = {kind: _growth(inputs, kind) for kind in BucketKind} if inputs.planned else {}
     if not growth or max(growth.values()) <= 1:
         return None
     raised = []
-    for interval in given.load:
-        at_limit = [kind for kind in BucketKind if _is_near(interval.rate(kind), given.ceiling.of(kind))]
+    for interval in inputs.load:
+        at_limit = [kind for kind in BucketKind if _is_near(interval.rate(kind), inputs.ceiling.of(kind))]
         factor = max((growth[kind] for kind in at_limit), default=1.0)
         raised.append(interval._replace(ops=interval.ops * factor, mib=interval.mib * factor))
     return raised
 
 
-def _growth(given: StudyInput, kind: BucketKind) -> float:
-    now, planned = given.ceiling.of(kind), given.planned_ceiling.of(kind)
+def _growth(inputs: StudyInput, kind: BucketKind) -> float:
+    now, planned = inputs.ceiling.of(kind), inputs.planned_ceiling.of(kind)
     return max(1.0, planned / now) if now and isfinite(now) and isfinite(planned) else 1.0
 
 
-def _find_limits_reached(given: StudyInput) -> list[LimitReached]:
+def _find_limits_reached(inputs: StudyInput) -> list[LimitReached]:
     """What held the load back when it was measured, as far as it shows."""
-    found = [
+    limits_reached = [
         _reached(
             f"its own {kind.metric} was at most {EMPTY_PCT:g} %",
-            [at_s for at_s, pct in _pairs(given.balances[kind]) if pct <= EMPTY_PCT],
+            [at_s for at_s, pct in _pairs(inputs.balances[kind]) if pct <= EMPTY_PCT],
             is_certain=True,
         )
         for kind in BucketKind
     ]
-    limits = given.measured_on.limits if given.measured_on else None
-    started_at_s = given.instance.started_at_s if given.instance else None
-    if limits is not None and given.measured_on is not None:
-        on_this_type = [i for i in given.load if i.start_s >= (started_at_s or 0.0)]
+    limits = inputs.measured_on.limits if inputs.measured_on else None
+    started_at_s = inputs.instance.started_at_s if inputs.instance else None
+    if limits is not None and inputs.measured_on is not None:
+        on_this_type = [i for i in inputs.load if i.start_s >= (started_at_s or 0.0)]
         most = Ceiling(iops=limits.max_iops, mib_s=limits.max_throughput_mib_s)
         at_maximum = [i.start_s for i in on_this_type if _is_at(i, most)]
-        found.append(_reached(f"its load was at the maximum of {given.measured_on.name}", at_maximum))
+        at_type = f"its load was at the maximum of {inputs.measured_on.name}"
+        limits_reached.append(_reached(at_type, at_maximum))
         for kind in BucketKind:
             at_baseline = [i.start_s for i in on_this_type if _is_near(i.rate(kind), _baseline(limits, kind))]
-            if not given.balances[kind] and _has_bucket(limits, kind):
-                text = f"its {kind.label} was at the baseline of {given.measured_on.name} (balance unknown)"
-                found.append(_reached(text, at_baseline))
-    at_ceiling = [i.start_s for i in given.load if _is_at(i, given.ceiling)]
-    found.append(_reached("its load was at the limit of its volumes", at_ceiling))
-    return [reached for reached in found if reached is not None]
+            if not inputs.balances[kind] and _has_bucket(limits, kind):
+                text = f"its {kind.label} was at the baseline of {inputs.measured_on.name} (balance unknown)"
+                limits_reached.append(_reached(text, at_baseline))
+    at_ceiling = [i.start_s for i in inputs.load if _is_at(i, inputs.ceiling)]
+    limits_reached.append(_reached("its load was at the limit of its volumes", at_ceiling))
+    return [reached for reached in limits_reached if reached is not None]
 
 
 def _reached(limit: str, starts_s: Sequence[float], *, is_certain: bool = False) -> LimitReached | None:
@@ -271,14 +274,14 @@ def _has_bucket(limits: InstanceLimits, kind: BucketKind) -> bool:
     return _baseline(limits, kind) < most
 
 
-def _find_above_type(given: StudyInput) -> float | None:
+def _find_above_type(inputs: StudyInput) -> float | None:
     """When the load was first higher than the present type allows: it was another type then."""
-    limits = given.measured_on.limits if given.measured_on else None
+    limits = inputs.measured_on.limits if inputs.measured_on else None
     if limits is None:
         return None
     above = (
         interval.start_s
-        for interval in given.load
+        for interval in inputs.load
         if interval.rate(BucketKind.IO) > _ABOVE_LIMIT_SHARE * limits.max_iops
         or interval.rate(BucketKind.THROUGHPUT) > _ABOVE_LIMIT_SHARE * limits.max_throughput_mib_s
     )

@@ -55,7 +55,7 @@ def render_report(report: SimulationReport) -> str:
 
 def describe_subject(report: SimulationReport) -> str:
     """Which instance it is, and which time was measured."""
-    study, instance = report.study, report.study.given.instance
+    study, instance = report.study, report.study.inputs.instance
     name = sanitise(instance.name, _MAX_NAME_CHARS) if instance and instance.name else None
     subject = report.request.instance_id + (f" ({name})" if name else "")
     subject += f", {instance.instance_type}" if instance else ""
@@ -145,7 +145,7 @@ def _describe_volumes(report: SimulationReport) -> list[str]:
     if not report.volumes:
         return ["None is attached today, so only the instance type limits the load."]
     attached = format_count(len(report.volumes), "volume")
-    ceiling = study.given.ceiling
+    ceiling = study.inputs.ceiling
     sentences = [f"{attached} attached today, {_describe_ceiling(ceiling)} together."]
     if study.was_above_ceiling:
         sentences.append(
@@ -175,11 +175,11 @@ def _describe_bounds(study: Study) -> Iterable[str]:
 
 
 def _describe_plan(study: Study) -> list[str]:
-    given = study.given
-    if not given.planned:
+    inputs = study.inputs
+    if not inputs.planned:
         return []
-    plans = ", ".join(plan.text for plan in given.planned)
-    sentences = [f"With {plans}, the volumes serve {_describe_ceiling(given.planned_ceiling)}."]
+    plans = ", ".join(plan.text for plan in inputs.planned)
+    sentences = [f"With {plans}, the volumes serve {_describe_ceiling(inputs.planned_ceiling)}."]
     if study.raised is None:
         return sentences
     if not study.at_ceiling_s:
@@ -204,8 +204,8 @@ def _describe_raised(raised: SimulationResult) -> str:
 
 
 def _describe_measured(study: Study) -> list[str]:
-    given, instance = study.given, study.given.instance
-    measured_on = given.measured_on.name if given.measured_on else "the present type"
+    inputs, instance = study.inputs, study.inputs.instance
+    measured_on = inputs.measured_on.name if inputs.measured_on else "the present type"
     sentences = [
         f"The I/O was served by {measured_on} and its volumes: load that they held back is not visible."
     ]
@@ -224,7 +224,7 @@ def _describe_measured(study: Study) -> list[str]:
         sentences.append(
             f"On {_moment(study.above_type_at_s)} it served more than {measured_on} can: it was another type."
         )
-    unknown = [kind.metric for kind in BucketKind if not given.balances[kind] and _has_bucket(study, kind)]
+    unknown = [kind.metric for kind in BucketKind if not inputs.balances[kind] and _has_bucket(study, kind)]
     if unknown:
         reason = (
             ": it has detailed monitoring, and AWS publishes them with basic monitoring only"
@@ -236,7 +236,7 @@ def _describe_measured(study: Study) -> list[str]:
 
 
 def _has_bucket(study: Study, kind: BucketKind) -> bool:
-    limits = study.given.measured_on.limits if study.given.measured_on else None
+    limits = study.inputs.measured_on.limits if study.inputs.measured_on else None
     if limits is None:
         return False
     if kind is BucketKind.IO:
@@ -252,7 +252,7 @@ def _describe_data(study: Study) -> list[str]:
             f"{format_duration(study.unknown_s)} without data in {format_count(len(study.holes), 'hole')},"
             f" the longest {format_duration(longest_s)}: unknown, so the balances stay as they were."
         )
-    instance, target = study.given.instance, study.target
+    instance, target = study.inputs.instance, study.target
     architectures = target.instance_type.architectures
     if instance and instance.architecture and architectures and instance.architecture not in architectures:
         sentences.append(
@@ -263,7 +263,7 @@ def _describe_data(study: Study) -> list[str]:
 
 
 def _describe_assumptions(study: Study) -> list[str]:
-    reset_s = study.given.daily_reset_s
+    reset_s = study.inputs.daily_reset_s
     reset = (
         "AWS fills them daily at a time that it does not document: not assumed (--daily-reset)."
         if reset_s is None
@@ -310,11 +310,11 @@ def _describe_waiting(result: SimulationResult, kind: BucketKind, spell: EmptySp
 
 
 def _type_table(study: Study) -> Table:
-    shown = _shown_types(study)
-    more = len(study.candidates) - len(shown)
+    listed = _shown_types(study)
+    more = len(study.candidates) - len(listed)
     return Table(
         titles=("TYPE", "IOPS", "MIB/S", "EMPTY", "LOWEST I/O", "THROUGHPUT"),
-        lines=[_type_line(study, item) for item in shown],
+        lines=[_type_line(study, item) for item in listed],
         right_aligned=frozenset({"IOPS", "MIB/S", "LOWEST I/O", "THROUGHPUT"}),
         notes=[f"sustained limits; and {more:,} more, which --json shows"] if more else ["sustained limits"],
     )
@@ -323,15 +323,15 @@ def _type_table(study: Study) -> Table:
 def _shown_types(study: Study) -> list[TypeStudy]:
     """Of each family up to the first type that is enough, and the target."""
     enough = {item.instance_type.family: item for item in reversed(study.smallest)}
-    shown: list[TypeStudy] = []
+    listed: list[TypeStudy] = []
     done: set[str] = set()
     for item in study.candidates:
         family = item.instance_type.family
         if family not in done or item is study.target:
-            shown.append(item)
+            listed.append(item)
         if enough.get(family) is item:
             done.add(family)
-    return shown[:MAX_TYPES]
+    return listed[:MAX_TYPES]
 
 
 def _type_line(study: Study, item: TypeStudy) -> list[StyledText]:

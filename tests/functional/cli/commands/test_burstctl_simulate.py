@@ -72,9 +72,9 @@ def test_how_often_for_how_long_and_when_first_it_would_have_been_empty(cli, nig
 
     result = cli.run("simulate", INSTANCE, "--to", "m5.large")
 
-    # m5.large sustains 3,600 and holds 27,270,000: 6,000 - 3,600 = 2,400 a second last 11,362.5 s, until 5:09
-    # the 3,037.5 s until 6:00 leave 7,290,000 waiting, and 3,600 - 900 = 2,700 a second serve them in 2,700 s
-    # 5,737.5 s a night, 14 nights: 80,325 s
+    # m5.large sustains 3,600 and holds 27,270,000: 6,000 - 3,600 = 2,400 a second last 11,362.5 s, to 5:09.
+    # The 3,037.5 s until 6:00 leave 7,290,000 waiting. 3,600 - 900 = 2,700 a second serve them in 2,700 s.
+    # That is 5,737.5 s a night; 14 nights: 80,325 s.
     assert result.code == 0
     assert result.out.startswith(f"{INSTANCE} (ci-7), m5.xlarge: 14.0 days until Fri 20 Nov 17:50 UTC")
     assert topic(result, "Answer") == (
@@ -301,6 +301,14 @@ def test_an_instance_without_metrics(cli, lab, monkeypatch, state, reason):
 
 
 DENIED = {"code": "UnauthorizedOperation", "message": "You are not authorized to perform this operation."}
+
+
+def test_a_planned_change_is_played_although_the_volumes_cannot_be_read(cli, night):
+    add_instance(night)
+    night.faults.add(Fault(action="DescribeVolumes", status=403, **DENIED))
+    result = cli.run("simulate", INSTANCE, "--with-volume", "vol-0aaaaaaaaaaaaaaaa=gp3:3500:125")
+    assert result.code == 1
+    assert "They could not be read, so only the instance type limits the load." in topic(result, "Volumes")
 
 
 @pytest.mark.parametrize(
