@@ -24,6 +24,7 @@ from documents.plot import PlotDocument
 from documents.policy import PolicyCheckDocument, PolicyDocument, PolicyPushDocument
 from documents.probe import ReadingDocument, StallDocument
 from documents.report import PageDocument, ReportDocument, ReportsDocument
+from documents.simulation import SimulationDocument
 
 DOCUMENTS: tuple[Any, ...] = (
     AdviceDocument,
@@ -48,6 +49,7 @@ DOCUMENTS: tuple[Any, ...] = (
     ReleaseDocument,
     ReportDocument,
     ReportsDocument,
+    SimulationDocument,
     StallDocument,
     WindowChangeDocument,
     WindowsDocument,

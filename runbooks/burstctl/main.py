@@ -43,6 +43,9 @@ COMMANDS: Final = {
         "the watchdog: look, decide, alert; with --act, flip and return", "burstctl.watch.command"
     ),
     "advise": _CommandEntry("recommended permanent type and its cost", "burstctl.advise.command"),
+    "simulate": _CommandEntry(
+        "an instance's I/O on the EBS credits of another type", "burstctl.simulate.command"
+    ),
     "backtest": _CommandEntry("what it would have done: before auto is on", "burstctl.backtest.command"),
     "report": _CommandEntry("the fleet on one page of HTML: look, send, print", "burstctl.report.command"),
     "flip": _CommandEntry("move volumes off burst credits: plan, ask, modify", "burstctl.flip.command"),

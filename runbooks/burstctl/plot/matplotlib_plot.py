@@ -1,4 +1,4 @@
-"""A picture as PNG or SVG, with matplotlib: the only module that imports it, and itself imported when needed.
+"""A picture as PNG or SVG, with matplotlib: only modules that draw import it, and only when needed.
 
 Lines say what they are where they end, and patterns and letters say what colours say: the picture reads in
 grey, and to those who see other colours.
@@ -108,7 +108,7 @@ _EVENT_COLOURS: Final = {
     TimelineEventKind.STALL: EMPTY,
     TimelineEventKind.CHANGED_BY_OTHERS: WINDOW,
 }
-_RC_PARAMS: Final = {
+RC_PARAMS: Final = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.linewidth": 0.7,
@@ -121,16 +121,21 @@ _RC_PARAMS: Final = {
 
 def draw(volume_plot: VolumePlot, kind: str) -> bytes:
     """The picture as the bytes of a file, ``png`` or ``svg``; the same values give the same bytes."""
-    with mpl.rc_context(_RC_PARAMS), warnings.catch_warnings():
+    with mpl.rc_context(RC_PARAMS), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _render_file(_draw_figure(volume_plot), kind, volume_plot)
+        return render_figure(_draw_figure(volume_plot), kind, _describe(volume_plot))
 
 
-def _render_file(figure: Figure, kind: str, volume_plot: VolumePlot) -> bytes:
-    text = _replace_unknown_characters(
+def _describe(volume_plot: VolumePlot) -> str:
+    return (
         f"{describe_volume(volume_plot.timeline.volume)}. {describe_state(volume_plot)}."
         f" {describe_extremes(volume_plot)}."
     )
+
+
+def render_figure(figure: Figure, kind: str, title: str) -> bytes:
+    """The bytes of a ``png`` or ``svg`` file; the title describes the picture to those who do not see it."""
+    text = replace_unknown_characters(title)
     metadata = (
         {"Title": text, "Software": None} if kind == "png" else {"Title": text, "Date": None, "Creator": None}
     )
@@ -175,7 +180,7 @@ class _Sheet:
         self.figure.text(
             left_inches / _WIDTH_INCHES,
             y,
-            _replace_unknown_characters(text),
+            replace_unknown_characters(text),
             va="center",
             **({"color": INK} | style),
         )
@@ -461,7 +466,7 @@ def _draw_segment(axes: Any, sheet: _Sheet, segment: Segment) -> None:
     if letters >= min(3, len(segment.text)):
         text_box = {"fc": style["fc"], "ec": "none", "alpha": 0.9, "pad": 0.8} if "hatch" in style else None
         axes.annotate(
-            _replace_unknown_characters(fit_text(segment.text, letters)), (_to_datetime(start_s), 0.48),
+            replace_unknown_characters(fit_text(segment.text, letters)), (_to_datetime(start_s), 0.48),
             xytext=(3, 0),
             textcoords="offset points", va="center", fontsize=8, color=colour, bbox=text_box,
         )  # fmt: skip
@@ -575,7 +580,7 @@ def _truncate(text: str, max_length: int) -> str:
     return text if len(text) <= max_length else text[: max(0, max_length - 1)].rstrip() + "…"
 
 
-def _replace_unknown_characters(text: str) -> str:
+def replace_unknown_characters(text: str) -> str:
     """The text with a box for each character that the font does not have."""
     return "".join(
         character if ord(character) in _known_characters() else "\N{WHITE SQUARE}" for character in text

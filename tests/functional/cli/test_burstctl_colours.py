@@ -16,6 +16,7 @@ COMMANDS = {
     "explain": [VOLUME],
     "watch": ["--passes", "1"],
     "advise": [],
+    "simulate": ["i-0123456789abcdef0"],
     "backtest": [],
     "report": ["--html", "report.html"],
     "flip": [VOLUME, "--dry-run"],

@@ -42,6 +42,7 @@ ALARMS = sorted(
 PLANNED_JOBS = [
     "BeforeAMigrationNight",
     "BeforeAuto",
+    "ChoosingAnInstanceType",
     "CreditResetExperiment",
     "EtcdOnGp2",
     "LessIoInstead",
