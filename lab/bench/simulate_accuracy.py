@@ -10,7 +10,8 @@ minutes with the same mean, because five minutes are what CloudWatch shows.
 
 ``burstctl simulate`` sees the sums of five minutes. The other simulation is a loop over the seconds, for all
 cases at once; what waits is served as a mix instead of in its order. Spells less than 15 minutes apart are
-one in both. The printed errors are those of cases that are empty in either.
+one in both. The printed errors are those of cases that are empty in either. Two figures with a slash are
+those of the seconds and of ``burstctl simulate``.
 """
 
 import argparse
@@ -243,11 +244,9 @@ def summarise(results: Sequence[tuple[Case, Outcome, SimulationResult, float]]) 
         f"{missed}",
         f"{needless}",
         f"{broken}",
-        f"{sum(truth.spells for truth, _ in empty):,}",
-        f"{sum(len(result.spells) for _, result in empty):,}",
-        f"{sum(not error for error in spells) / max(1, len(spells)):.0%}",
-        f"{in_all_h:,.1f}",
-        f"{simulated_h:,.1f}",
+        f"{sum(truth.spells for truth, _ in empty):,} / {sum(len(result.spells) for _, result in empty):,}",
+        f"{sum(not error for error in spells) / len(spells):.0%}" if spells else "",
+        f"{in_all_h:,.0f} / {simulated_h:,.0f}",
         f"{median(errors_min):.1f}" if errors_min else "",
         f"{100 * float(np.percentile(shares, 95)):.1f}" if shares else "",
     ]
@@ -265,8 +264,8 @@ def main() -> None:
     peaks = [float(text) for text in options.peaks.split(",")]
     recordings = list(read_recordings(options.traces, options.kib))
     titles = (
-        "set", "load", "cases", "empty", "missed", "needless", "bound broken", "spells", "simulated",
-        "same number", "hours", "simulated", "error, min: median", "error, %: p95",
+        "recordings", "load", "cases", "empty", "missed", "needless", "bound broken", "spells",
+        "same number", "hours", "error: median, min", "p95, %",
     )  # fmt: skip
     print(f"| {' | '.join(titles)} |")
     print(f"| --- | --- |{' ---: |' * (len(titles) - 2)}")
