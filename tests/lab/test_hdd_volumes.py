@@ -51,7 +51,7 @@ AWS_RATES = [
 
 
 @pytest.mark.parametrize(("volume_type", "size_gib", "drain_s", "refill_s"), AWS_RATES)
-def test_a_bucket_drains_and_refills_as_the_user_guide_says(volume_type, size_gib, drain_s, refill_s):
+def test_a_bucket_drains_and_refills_at_the_rates_of_the_user_guide(volume_type, size_gib, drain_s, refill_s):
     fleet = a_fleet()
     draining = fleet.add(LabVolume(size_gib=size_gib, volume_type=volume_type, load="steady:500@1024"))
     filling = fleet.add(LabVolume(size_gib=size_gib, volume_type=volume_type, balance_pct=0))

@@ -112,17 +112,18 @@ def test_no_more_is_served_than_the_instance_gives_and_nothing_is_lost_between_t
             (limits.kib, byte_pct, 1, truth.throughput),
         ):
             amounts = [minute[index] for minute in by_minute]
-            left = rate.capacity * pct / 100
+            credits_at_start = rate.capacity * pct / 100
             for elapsed_min, amount in enumerate(amounts, start=1):
                 assert amount <= rate.maximum * 60 * (1 + 1e-9)
-                given_so_far = rate.baseline * 60 * elapsed_min + left
+                given_so_far = rate.baseline * 60 * elapsed_min + credits_at_start
                 assert sum(amounts[:elapsed_min]) <= given_so_far * (1 + 1e-9)
             if not rate.capacity:
                 assert after.balance_pct is None
                 continue
             assert 0 <= after.balance_pct <= 100
-            kept = rate.capacity * after.balance_pct / 100
-            assert kept + sum(amounts) <= (rate.baseline * 60 * len(amounts) + left) * (1 + 1e-9)
+            credits_at_end = rate.capacity * after.balance_pct / 100
+            most = rate.baseline * 60 * len(amounts) + credits_at_start
+            assert credits_at_end + sum(amounts) <= most * (1 + 1e-9)
     for volume in fleet:
         served = fleet.truth(volume.volume_id)
         assert 0 <= served.burst_balance_pct <= 100
@@ -163,7 +164,7 @@ def test_volumes_of_an_instance_equal_stepping_second_by_second_however_often_on
     )
     lost_ops = [fleet.truth(volume_id).lost_ops for volume_id in ids]
     demanded = [sum(demands(load, sum(looks))) for load in patterns]
-    served = [asked - lost for asked, lost in zip(demanded, lost_ops, strict=True)]
+    served = [demand - unserved for demand, unserved in zip(demanded, lost_ops, strict=True)]
     assert served == pytest.approx(expected_ops, rel=1e-6, abs=1e-3)
     assert truth.io.balance_pct == pytest.approx(io_left, rel=1e-6, abs=1e-6)
     assert truth.throughput.balance_pct == pytest.approx(kib_left, rel=1e-6, abs=1e-6)
