@@ -185,8 +185,8 @@ def by_second(limits, patterns, io_pct, byte_pct, seconds):
     levels = [limits.io.capacity * io_pct / 100, limits.kib.capacity * byte_pct / 100]
     for second in range(seconds):
         wanted = [
-            min(asked[second], 80_000, 2_000 * 1_024 / size)
-            for asked, size in zip(by_volume, sizes, strict=True)
+            min(demand[second], 80_000, 2_000 * 1_024 / size)
+            for demand, size in zip(by_volume, sizes, strict=True)
         ]
         ops = fair_shares(wanted, min(limits.io.maximum, limits.io.baseline + levels[0]))
         kib_wanted = [iops * size for iops, size in zip(ops, sizes, strict=True)]
