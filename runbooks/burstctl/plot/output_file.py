@@ -8,6 +8,7 @@ import click
 
 from burstctl.cli.atomic_file import check_writable, display_path, write_atomically
 from burstctl.cli.output import print_info
+from burstctl.cli.pictures_extra import install_pictures
 from burstctl.plot.load import VolumePlot
 from burstwatch.wiring.settings import SettingsError
 
@@ -43,7 +44,7 @@ def _load_draw() -> Callable[[VolumePlot, str], bytes]:
         from burstctl.plot.matplotlib_plot import draw  # noqa: PLC0415 - matplotlib is for those who want a picture
     except ImportError as error:
         raise SettingsError(
-            f"--to needs matplotlib, which is not installed here ({error}): pip install 'burstwatch[desk]',"
-            " or leave --to out to see the picture in the terminal"
+            f"--to needs matplotlib, which is not installed here ({error}); leave --to out to see the picture"
+            f" in the terminal, or {install_pictures()}"
         ) from error
     return draw
