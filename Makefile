@@ -113,6 +113,7 @@ bench: setup
 	$(BIN)/python lab/bench/flip_pass.py 1000:50 10000:500
 	$(BIN)/python lab/bench/report.py 1000 10000
 	$(BIN)/python lab/bench/startup.py
+	$(BIN)/python lab/bench/install.py
 	$(BIN)/python lab/bench/ledger.py
 	$(BIN)/python lab/bench/ledger_dynamodb.py
 	$(BIN)/python lab/bench/year.py
