@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -243,3 +244,16 @@ def test_pages_and_messages_name_the_version_that_is_built():
             assert (
                 "burstwatch-0" not in line or f"burstwatch-{version('burstwatch')}-py3-none-any.whl" in line
             ), page
+
+
+def test_no_page_or_message_installs_it_by_name_from_an_index():
+    by_name = re.compile(r"(?:pip|pipx|uv|uvx)\b.* (?:install|--from) ['\"]?burstwatch(?!-)")
+    sources = [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("runbooks/**/*.*"),
+        *ROOT.glob("lambdas/**/*.py"),
+    ]
+    for path in sources:
+        if path.suffix in {".md", ".py", ".1", ".html"}:
+            assert not by_name.search(path.read_text()), path
