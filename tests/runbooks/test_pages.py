@@ -49,14 +49,17 @@ PROGRAMS_NOT_RUN = {
     "kubectl",
     "make",
     "mount",
+    "pip",
     "rpm",
     "swapon",
     "umount",
+    "uvx",
 }
 """Programs that change a host, or need more than a lab: a page's line with one is run by another test."""
 
 NEEDS = {
     "tests/e2e/test_deployed.py": "the real cdk, before a local AWS",
+    "tests/install/test_install.py": "pip or uv, in an empty environment",
     "tests/probe/test_probe_packages.py": "a clean root, where there may be one",
     "tests/probe/test_probe_disk.py": "a real disk that is throttled, where there may be one",
     "tests/runbooks/test_checkout_commands.py": "make, in a checkout that is set up",

@@ -8,6 +8,7 @@ import click
 
 from burstctl.cli.atomic_file import check_writable, display_path, write_atomically
 from burstctl.cli.output import print_info
+from burstctl.cli.pictures_extra import install_pictures
 from burstwatch.wiring.settings import SettingsError
 
 KINDS: Final = ("png", "svg")
@@ -35,8 +36,8 @@ class PictureFile(Generic[_Picture]):
             self._draw = load_draw()
         except ImportError as error:
             raise SettingsError(
-                f"{option} needs matplotlib, which is not installed here ({error}):"
-                f" pip install 'burstwatch[desk]', or leave {option} out to see the result in the terminal"
+                f"{option} needs matplotlib, which is not installed here ({error}); leave {option} out to see"
+                f" the picture in the terminal, or {install_pictures()}"
             ) from error
 
     def write(self, picture: _Picture) -> None:

@@ -71,7 +71,7 @@ def a_calm_fleet(stage: PageEnvironment) -> None:
     stage.add("etcd-0", "steady:200", size_gib=80, minutes=60, tags={"burstwatch:critical": "true"})
 
 
-@page_setup("README", **FAST_MODIFICATIONS)
+@page_setup("README", "docs/burstctl", **FAST_MODIFICATIONS)
 def a_fleet_of_six(stage: PageEnvironment) -> None:
     """One of each: draining fast, draining, draining slowly, calm, detached, and too large to empty."""
     stage.write("policy.yaml", MIGRATION)
