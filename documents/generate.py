@@ -24,6 +24,7 @@ from documents.plot import PlotDocument
 from documents.policy import PolicyCheckDocument, PolicyDocument, PolicyPushDocument
 from documents.probe import ReadingDocument, StallDocument
 from documents.report import PageDocument, ReportDocument, ReportsDocument
+from documents.runbook import RunbookDocument, RunbooksDocument
 
 DOCUMENTS: tuple[Any, ...] = (
     AdviceDocument,
@@ -48,6 +49,8 @@ DOCUMENTS: tuple[Any, ...] = (
     ReleaseDocument,
     ReportDocument,
     ReportsDocument,
+    RunbookDocument,
+    RunbooksDocument,
     StallDocument,
     WindowChangeDocument,
     WindowsDocument,

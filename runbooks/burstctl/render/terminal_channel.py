@@ -13,6 +13,7 @@ from burstwatch.core.alerts.alert import (
     format_title,
     further_commands,
     is_command,
+    runbook_reference,
 )
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.sparkline import GAP_GLYPH, GLYPHS
@@ -73,8 +74,7 @@ def render(alert: Alert) -> list[str]:
             f"{label}:",
             *(f"{_INDENT}{line}" for line in wrap_action(command, _WIDTH - 2 * len(_INDENT))),
         ]
-    if safe_alert.runbook:
-        lines.append(f"Runbook: {safe_alert.runbook}")
+    lines.append(f"Runbook: {runbook_reference(safe_alert.kind, safe_alert.runbook)}")
     lines.append(f"{format_instant(alert.at_s)}, alert {safe_alert.alert_id}")
     return [first, *(f"{_INDENT}{line}" for line in lines)]
 

@@ -110,8 +110,8 @@ def _format_code(command: str, used_chars: int = 0) -> str:
 
 
 def _format_address(address: str) -> str:
-    """A plain https address as it is, so that chat programs make it a link; otherwise its escaped text."""
-    return address if is_link(address) else _escape(address, _MAX_CONTEXT_CHARS)
+    """A plain https address as it is, so that chat programs make it a link; otherwise as code."""
+    return address if is_link(address) else _format_code(address)
 
 
 def _to_channel_error(error: Exception, topic_arn: str) -> ChannelError:

@@ -20,6 +20,7 @@ from burstwatch.core.alerts.alert import (
     display_name_in,
     format_title,
     further_commands,
+    runbook_reference,
 )
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.display_name import format_attachment
@@ -54,8 +55,8 @@ _ALARM_STATES: Final = {
     "OK": ("🟢", "alarm over"),
     "INSUFFICIENT_DATA": ("⚪", "alarm without data"),
 }
-_RUNBOOK_PATTERN: Final = re.compile(r"\s*\bRunbook:\s*(\S+)")
-_RUNBOOK_PAGE_PATTERN: Final = re.compile(r"([A-Za-z]+)\.md$")
+_RUNBOOK_PATTERN: Final = re.compile(r"\s*\bRunbook:\s*(burstctl runbook \w+|\S+)")
+_RUNBOOK_PAGE_PATTERN: Final = re.compile(r"(?:^burstctl runbook (\w+)|([A-Za-z]+)\.md)$")
 _ALARM_ARN_PATTERN: Final = re.compile(
     r"arn:[a-z-]+:cloudwatch:(?P<region>[a-z0-9-]+):(?P<account>[0-9]{12}):alarm:.+"
 )
@@ -187,7 +188,7 @@ def message_from_alert(alert: Alert) -> ChatMessage:
         links=tuple(
             (label, address)
             for label, address in (
-                ("Runbook", safe_alert.runbook),
+                ("Runbook", runbook_reference(safe_alert.kind, safe_alert.runbook)),
                 ("Volume in the AWS console", safe_alert.console_url),
             )
             if address
@@ -224,7 +225,9 @@ def message_from_alarm(alarm: Mapping[str, Any]) -> ChatMessage:
     emoji, state_label = _ALARM_STATES.get(state, ("⚪", f"alarm in state {state}"))
     description = sanitise(_string(alarm, "AlarmDescription"), _MAX_DESCRIPTION_CHARS)
     runbook = match[1].rstrip(".,;)") if (match := _RUNBOOK_PATTERN.search(description)) else None
-    page = match[1] if runbook and (match := _RUNBOOK_PAGE_PATTERN.search(runbook)) else None
+    page = (
+        match[match.lastindex or 0] if runbook and (match := _RUNBOOK_PAGE_PATTERN.search(runbook)) else None
+    )
     arn = _ALARM_ARN_PATTERN.fullmatch(_string(alarm, "AlarmArn"))
     region, account = (arn["region"], arn["account"]) if arn else ("", _string(alarm, "AWSAccountId"))
     changed_at = _string(alarm, "StateChangeTime")

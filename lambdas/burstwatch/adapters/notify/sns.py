@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from burstwatch.adapters.aws.errors import AWS_ERRORS, to_aws_failure
 from burstwatch.adapters.notify.channel import ChannelError, body_lines, sanitise_alert
-from burstwatch.core.alerts.alert import Alert, action_label, format_title, further_commands
+from burstwatch.core.alerts.alert import (
+    Alert,
+    action_label,
+    format_title,
+    further_commands,
+    runbook_reference,
+)
 from burstwatch.core.text import format_instant, sanitise
 
 if TYPE_CHECKING:
@@ -78,7 +84,10 @@ def render(alert: Alert) -> str:
     if safe_alert.action:
         paragraphs.append(f"{action_label(safe_alert)}:\n  {safe_alert.action}")
     paragraphs += [f"{label}:\n  {command}" for label, command in further_commands(safe_alert)]
-    links = {"Runbook": safe_alert.runbook, "Console": safe_alert.console_url}
+    links = {
+        "Runbook": runbook_reference(safe_alert.kind, safe_alert.runbook),
+        "Console": safe_alert.console_url,
+    }
     paragraphs.append("\n".join(f"{label}: {link}" for label, link in links.items() if link))
     paragraphs.append(f"Alert {safe_alert.alert_id} of {format_instant(alert.at_s)}")
     return "\n\n".join(filter(None, paragraphs))

@@ -399,8 +399,16 @@ def is_command(action: str) -> bool:
 
 
 def runbook_link(kind: AlertKind, runbooks_url: str) -> str:
-    """The page about this kind of alert."""
+    """The page about this kind of alert: its address, or without ``alerts.runbooks_url`` its path."""
     return f"{runbooks_url.rstrip('/')}/{kind}.md"
+
+
+def runbook_reference(page: str, link: str | None) -> str:
+    """Where a person reads a page: its address, or else the command that shows it.
+
+    ``runbook_reference("FlipStuck", "runbooks/FlipStuck.md")`` is ``burstctl runbook FlipStuck``.
+    """
+    return link if link is not None and link.startswith("https://") else f"burstctl runbook {page}"
 
 
 def display_name_in(volume: Mapping[str, Any]) -> str | None:

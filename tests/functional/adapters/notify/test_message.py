@@ -61,10 +61,10 @@ def test_every_state_has_its_words(state, mark, title):
 
 def test_the_path_of_a_page_is_shown_and_not_linked():
     notice = parse_message(
-        an_alarm(AlarmDescription="Old datapoints. Runbook: runbooks/DatapointsTooOld.md.")
+        an_alarm(AlarmDescription="Old datapoints. Runbook: burstctl runbook DatapointsTooOld")
     )
     assert notice.title == "alarm: DatapointsTooOld"
-    assert "Runbook: `runbooks/DatapointsTooOld.md`" in visible_text(render_message(notice))
+    assert "Runbook: `burstctl runbook DatapointsTooOld`" in visible_text(render_message(notice))
 
 
 def test_an_alarm_of_another_partition_leads_to_its_own_console():

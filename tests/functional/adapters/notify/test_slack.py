@@ -169,9 +169,10 @@ def test_a_digest_names_the_most_urgent_and_counts_the_rest():
     assert_within_slacks_limits(payload)
 
 
-def test_a_runbook_that_is_not_an_address_is_shown_and_not_linked():
-    text = visible_text(render(an_alert(runbook="runbooks/BurstBalanceDraining.md")))
-    assert "Runbook: `runbooks/BurstBalanceDraining.md`" in text
+@pytest.mark.parametrize("runbook", ["runbooks/BurstBalanceDraining.md", None])
+def test_without_an_address_of_the_runbooks_the_command_that_shows_the_page_is_named(runbook):
+    text = visible_text(render(an_alert(runbook=runbook)))
+    assert "Runbook: `burstctl runbook BurstBalanceDraining`" in text
     assert "|Runbook>" not in text
 
 

@@ -132,7 +132,7 @@ def test_a_refusal_names_its_guard_its_reason_and_its_end_in_every_pass(cli, lab
         assert "INC-42, until 2026-11-21T18:00:00Z" in item.err
         assert "hold: everything is kept as it is for 24 h (until 18:00 Sat UTC), by" in item.err
         assert "refused: held" in item.out
-        assert "how to go on: runbooks/FlipRefused.md#held" in item.err
+        assert "how to go on: burstctl runbook FlipRefused" in item.err
     assert "flip refused: etcd-1" in first.err
     assert "flip refused: etcd-1" not in second.err, "people hear of it once"
     assert run_passes(cli, lab, 1).code == 4
