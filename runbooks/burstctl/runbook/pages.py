@@ -58,7 +58,7 @@ def find_page(name: str) -> PageEntry:
     ``runbooks/FlipRefused.md#held`` is FlipRefused.
 
     Raises:
-        RunbookNotFoundError: there is none.
+        RunbookNotFoundError: there is no such page.
     """
     match = _PATH_PATTERN.fullmatch(name.strip())
     wanted = (match["name"] if match else name).casefold()

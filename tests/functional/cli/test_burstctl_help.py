@@ -29,9 +29,9 @@ def test_it_has_help_with_an_example_and_a_page(cli, path, command, flag):
 
 @pytest.mark.parametrize(("path", "command"), ALL_COMMANDS)
 def test_its_page_exists(cli, path, command):
-    shown = cli.run(*path, "-h").out.rpartition("Runbook: burstctl ")[2].split()
+    page_arguments = cli.run(*path, "-h").out.rpartition("Runbook: burstctl ")[2].split()
 
-    assert cli.run(*shown).code == 0
+    assert cli.run(*page_arguments).code == 0
 
 
 @pytest.mark.parametrize(("path", "command"), ALL_COMMANDS)

@@ -91,7 +91,7 @@ def render_custom_notification(message: ChatMessage, *, delay_note: str | None =
 def _description(message: ChatMessage, delay_note: str | None) -> str:
     footer = _escape(f"{message.footer} · {delay_note}" if delay_note else message.footer, _MAX_CONTEXT_CHARS)
     facts = [_escape(f"{label}: {text}", _MAX_LINE_CHARS) for label, text in message.facts]
-    lines = [_escape(line, _MAX_LINE_CHARS) for line in message.lines]
+    lines = [_escape(line, _MAX_LINE_CHARS) for line in (message.reason, *message.lines) if line]
     return "\n".join([*truncate_lines([*lines, *facts], _MAX_DESCRIPTION_CHARS - len(footer) - 1), footer])
 
 

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
-from burstwatch.adapters.notify.channel import body_lines, sanitise_alert
+from burstwatch.adapters.notify.channel import reason_and_details, sanitise_alert
 from burstwatch.core.alerts.alert import (
     SCHEMA,
     Alert,
@@ -47,7 +47,7 @@ _EMOJI: Final = {
     Level.OK: "🟢",
     Level.WATCH: "🔵",
     Level.WARNING: "🟡",
-    Level.CRITICAL: "🟠",
+    Level.CRITICAL: "🔴",
     Level.EXHAUSTED: "🔴",
 }
 _ALARM_STATES: Final = {
@@ -75,10 +75,13 @@ class ChatMessageError(BurstwatchError):
 class ChatMessage:
     """A message to people: printable and short texts, not yet escaped for a channel.
 
+    A channel shows it in this order: the ``title``, the ``reason``, the ``action``, and then the rest, with
+    the IDs in ``facts`` last. No text repeats another.
+
     ``message_id`` is the same whenever the same message is sent again. ``subject`` is what it is about: a
     volume or an alarm. ``footer`` has the time of the message and its ID. ``balance_pct`` is set if no line
-    shows the history of the balance. ``extra_commands`` follow the ``action``. ``links`` are labels with
-    addresses; an address may be only the path of a page.
+    shows the history of the balance. ``links`` are labels with addresses; a command that shows the page may
+    be in place of an address.
     """
 
     message_id: str
@@ -86,6 +89,7 @@ class ChatMessage:
     subject: str
     emoji: str
     title: str
+    reason: str
     lines: Sequence[str]
     facts: Sequence[tuple[str, str]]
     footer: str
@@ -102,6 +106,7 @@ class ChatMessage:
             self.title,
             self.subject,
             self.footer,
+            self.reason,
             self.action or "",
             *self.lines,
             *pair_parts,
@@ -172,13 +177,15 @@ def message_from_alert(alert: Alert) -> ChatMessage:
     """The chat message about an alert."""
     safe_alert = sanitise_alert(alert)
     balance_pct = None if safe_alert.evidence.get("course") else safe_alert.reading.get("burst_balance_pct")
+    reason, lines = reason_and_details(safe_alert)
     return ChatMessage(
         message_id=safe_alert.alert_id,
         kind=str(alert.kind),
         subject=safe_alert.volume_id or str(alert.kind),
         emoji=_EMOJI[alert_urgency(alert)],
         title=format_title(safe_alert),
-        lines=tuple(body_lines(safe_alert)),
+        reason=reason,
+        lines=tuple(lines),
         facts=_facts(safe_alert),
         footer=f"{format_instant(alert.at_s)} · alert {safe_alert.alert_id}",
         balance_pct=None if balance_pct is None else float(balance_pct),
@@ -197,26 +204,24 @@ def message_from_alert(alert: Alert) -> ChatMessage:
 
 
 def _facts(alert: Alert) -> tuple[tuple[str, str], ...]:
-    volume = alert.volume
+    """What the title does not have; it has the level, the region, and the name or else the ID."""
+    volume, name = alert.volume, display_name_in(alert.volume)
     attachment = format_attachment(
         volume.get("device"), volume.get("instance_id"), volume.get("instance_name")
     )
-    labelled_parts: Sequence[tuple[str, Sequence[str | None]]] = (
-        ("Level", [alert.level]),
-        ("Volume", [alert.volume_id]),
-        ("Name", [display_name_in(volume)]),
-        ("Kubernetes", _kubernetes(volume)),
-        ("Attached as", [attachment]),
-        ("Region and account", [volume.get("region"), volume.get("account")]),
+    labelled_texts = (
+        ("Kubernetes", " ".join(_kubernetes(volume, name or ""))),
+        ("Volume", alert.volume_id if name else None),
+        ("Attached as", attachment),
+        ("Account", volume.get("account")),
     )
-    labelled_texts = ((label, " ".join(filter(None, parts))) for label, parts in labelled_parts)
     return tuple((label, text) for label, text in labelled_texts if text)
 
 
-def _kubernetes(volume: Mapping[str, Any]) -> list[str]:
-    """The Kubernetes claim, its namespace and the cluster, as far as they are known."""
+def _kubernetes(volume: Mapping[str, Any], display_name: str) -> list[str]:
+    """The Kubernetes claim, its namespace and the cluster, as far as they are known and not in the name."""
     pairs = ((label, volume.get(label)) for label in ("claim", "namespace", "cluster"))
-    return [f"{label} {name}" for label, name in pairs if name]
+    return [f"{label} {name}" for label, name in pairs if name and name not in display_name]
 
 
 def message_from_alarm(alarm: Mapping[str, Any]) -> ChatMessage:
@@ -241,10 +246,10 @@ def message_from_alarm(alarm: Mapping[str, Any]) -> ChatMessage:
             ("Alarm in the AWS console", f"{console}#alarmsV2:alarm/{_url_quote(alarm['AlarmName'])}")
         )
     facts = (
+        *_contributor_fact(alarm),
         ("Alarm", name),
         ("State", f"{state}, was {previous_state}" if previous_state else state),
-        ("Region and account", sanitise(f"{region} {account}".strip(), _MAX_NAME_CHARS)),
-        *_contributor_fact(alarm),
+        ("Account", sanitise(account, _MAX_NAME_CHARS)),
     )
     return ChatMessage(
         message_id=sha256(
@@ -253,10 +258,11 @@ def message_from_alarm(alarm: Mapping[str, Any]) -> ChatMessage:
         kind=ALARM_KIND,
         subject=name,
         emoji=emoji,
-        title=f"{state_label}: {page or name}",
-        lines=tuple(filter(None, (_RUNBOOK_PATTERN.sub("", description), reason))),
+        title=f"{state_label.upper()}: {page or name}{f' ({region})' if region else ''}",
+        reason=_RUNBOOK_PATTERN.sub("", description),
+        lines=(reason,) if reason else (),
         facts=tuple((label, text) for label, text in facts if text),
-        footer=f"{_format_timestamp(changed_at)} · alarm {name}",
+        footer=_format_timestamp(changed_at),
         links=tuple((label, sanitise(address, _MAX_ADDRESS_CHARS)) for label, address in links),
     )
 

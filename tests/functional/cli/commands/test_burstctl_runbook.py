@@ -96,27 +96,26 @@ def test_a_link_to_another_page_becomes_the_command_that_shows_it():
 @pytest.mark.parametrize("width", [80, 60])
 def test_every_page_fits_the_terminal_and_keeps_its_commands_whole(name, width):
     text = read_page(name)
-    shown = [" ".join(row.split()) for row in render_page(text, width=width, has_colour=False).splitlines()]
+    rows = render_page(text, width=width, has_colour=False).splitlines()
     blocks = re.findall(r"(?ms)^ *```\w*\n(.*?)^ *```", text)
     code = {" ".join(line.split()) for block in blocks for line in block.splitlines()}
-    assert code <= {"", *shown}
-    rows = render_page(text, width=width, has_colour=False).splitlines()
+    assert code <= {"", *(" ".join(row.split()) for row in rows)}
     assert [row for row in rows if display_width(row) > width and " ".join(row.split()) not in code] == []
 
 
 def test_no_name_in_a_table_is_cut():
-    shown = render_page(read_page("FlipRefused"), width=60, has_colour=False)
+    rendered = render_page(read_page("FlipRefused"), width=60, has_colour=False)
     for name in ("modification_in_progress", "instance_is_bottleneck", "burstwatch:target=io1"):
-        assert name in shown
+        assert name in rendered
 
 
 def test_on_a_terminal_a_page_has_weight_and_goes_through_the_pager(cli):
-    shown = run_on_terminal(cli, "runbook", "FlipStuck", PAGER="cat")
-    assert "\x1b[1mNow:\x1b[0m" in shown
-    assert "**" not in shown
+    output = run_on_terminal(cli, "runbook", "FlipStuck", PAGER="cat")
+    assert "\x1b[1mNow:\x1b[0m" in output
+    assert "**" not in output
 
 
 def test_without_colours_a_terminal_gets_plain_text(cli):
-    shown = run_on_terminal(cli, "runbook", "FlipStuck", PAGER="cat", NO_COLOR="1")
-    assert "\x1b" not in shown
-    assert "\nMeaning\r\n" in shown
+    output = run_on_terminal(cli, "runbook", "FlipStuck", PAGER="cat", NO_COLOR="1")
+    assert "\x1b" not in output
+    assert "\nMeaning\r\n" in output
