@@ -24,6 +24,7 @@ from documents.plot import PlotDocument
 from documents.policy import PolicyCheckDocument, PolicyDocument, PolicyPushDocument
 from documents.probe import ReadingDocument, StallDocument
 from documents.report import PageDocument, ReportDocument, ReportsDocument
+from documents.runbook import RunbookDocument, RunbooksDocument
 from documents.simulation import SimulationDocument
 
 DOCUMENTS: tuple[Any, ...] = (
@@ -50,6 +51,8 @@ DOCUMENTS: tuple[Any, ...] = (
     ReportDocument,
     ReportsDocument,
     SimulationDocument,
+    RunbookDocument,
+    RunbooksDocument,
     StallDocument,
     WindowChangeDocument,
     WindowsDocument,

@@ -61,7 +61,7 @@ def make_manpage() -> str:
         *(".SH ENVIRONMENT", *_definition_list(_ENVIRONMENT.items())),
         *(".SH FILES", *_definition_list(_FILES.items())),
         *(".SH EXAMPLES", *_examples(EXAMPLES)),
-        *(".SH SEE ALSO", "ddprobe, the probe on the host; the pages in runbooks/, one for each alert."),
+        *(".SH SEE ALSO", "ddprobe, the probe on the host; burstctl runbook, a page for each alert."),
     ]
     return "\n".join(lines) + "\n"
 

@@ -52,4 +52,5 @@ def refusing_guards(planned: Iterable[PlannedFlip]) -> set[Guard]:
 
 def runbook_hints(refusing_guards: Collection[Guard], runbooks_url: str) -> list[str]:
     """Where each guard that refuses something is explained, in the order of the guards."""
-    return [f"how to go on: {guard_page(guard, runbooks_url)}" for guard in Guard if guard in refusing_guards]
+    pages = [guard_page(guard, runbooks_url) for guard in Guard if guard in refusing_guards]
+    return [f"how to go on: {page}" for page in dict.fromkeys(pages)]

@@ -30,6 +30,7 @@ COMMANDS = {
     "window start": ["release", "--yes"],
     "window stop": ["release"],
     "doctor": [],
+    "runbook": [],
     "aws-check": ["--dry-run"],
     "experiment": [],
     "experiment credit-reset": [VOLUME],

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from burstwatch.core.alerts.alert import AlertKind, runbook_link, runbook_reference
 from burstwatch.core.text import format_instant
 
 
@@ -62,5 +63,6 @@ class Refusal:
 
 
 def guard_page(guard: Guard, runbooks_url: str) -> str:
-    """The link to what a guard means and what to do: its row on the page of refusals."""
-    return f"{runbooks_url.rstrip('/')}/FlipRefused.md#{guard}"
+    """Where a guard is explained: its row on the page of refusals, or the command that shows it."""
+    page = AlertKind.FLIP_REFUSED
+    return runbook_reference(page, f"{runbook_link(page, runbooks_url)}#{guard}")

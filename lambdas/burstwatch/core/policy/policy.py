@@ -318,7 +318,9 @@ class AlertPolicy:
     # Slack takes a message a second from a webhook: ten alerts arrive within one tick, and people can read
     # ten.
     digest_above: int = _setting(parse_count, 10, "more alerts than this in one tick go out as one digest")
-    runbooks_url: str = _setting(parse_url, "runbooks", "the address of the pages of runbooks/")
+    runbooks_url: str = _setting(
+        parse_url, "runbooks", "https:// address of the runbooks; without one, messages name burstctl runbook"
+    )
 
     def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""

@@ -215,12 +215,18 @@ def format_expected_duration(size_gib: int, policy: LeadPolicy) -> str:
 
 
 def describe_flip_duration(
-    size_gib: int, policy: LeadPolicy, *, time_to_empty_s: float | None, elapsed_s: float = 0.0
+    size_gib: int,
+    policy: LeadPolicy,
+    *,
+    time_to_empty_s: float | None,
+    elapsed_s: float = 0.0,
+    states_time_left: bool = True,
 ) -> str:
     """Describe how long AWS is expected to take, how long the credits last, and what helps until then.
 
     ``time_to_empty_s`` is the time until the volume is empty, in seconds; None if it is not draining. A time
-    of more than a day is not mentioned. ``elapsed_s`` is how long ago the modification was requested.
+    of more than a day is not mentioned. ``elapsed_s`` is how long ago the modification was requested. Without
+    ``states_time_left`` it is not repeated, because the text around has it.
     """
     max_s, elapsed = expected_flip_duration(size_gib, policy).total_seconds(), format_duration(elapsed_s)
     sentence = f"AWS is expected to take {format_expected_duration(size_gib, policy)}"
@@ -239,7 +245,8 @@ def describe_flip_duration(
         else "its credits are exhausted"
     )
     is_late = elapsed_s > max_s or time_to_empty_s <= max_s - elapsed_s
-    return f"{sentence}; {time_left}{'; reduce load until then' if is_late else ''}."
+    parts = [sentence, time_left if states_time_left else "", "reduce load until then" if is_late else ""]
+    return f"{'; '.join(filter(None, parts))}."
 
 
 def window_names_in_tags(tags: Mapping[str, str]) -> frozenset[str]:

@@ -371,7 +371,7 @@ def test_a_hold_refuses_and_shows_and_can_be_overridden_for_a_reason(cli, lab):
     assert "Refused   held: it is on hold by anna (user/moto): restore test; it ends" in refused.out
     assert f"hold: {volume_id} is kept as it is for 6 h (until 00:00 Sat UTC), by anna" in refused.err
     assert "to do it anyway: --override held --reason TEXT" in refused.err
-    assert "how to go on: runbooks/FlipRefused.md#held" in refused.err
+    assert "how to go on: burstctl runbook FlipRefused" in refused.err
     assert cli.run("flip", volume_id, "--yes", "--exit-zero").code == 0
     assert count_modify_calls(lab) == 0
 
