@@ -32,7 +32,6 @@ from burstwatch.core.policy.parsing import (
     range_faults,
     read_section,
     section_settings,
-    unknown_key_message,
     write_section,
 )
 from burstwatch.core.policy.windows import LeadPolicy, Windows, parse_windows
@@ -482,8 +481,7 @@ class Policy:
             reader.reject("version", f"{problem}; this burstwatch reads version: {VERSION}")
         if (schema := document.get("schema", SCHEMA)) != SCHEMA:
             reader.reject("schema", f"is {schema!r}; write {SCHEMA}, or leave it out")
-        known_keys = ("schema", "version", *section_types, _WINDOWS)
-        reader.reject_unknown(known_keys, unknown_key_message(known_keys))
+        reader.reject_unknown(sorted(("schema", "version", *section_types, _WINDOWS)))
         faults = reader.faults
         sections = {
             name: read_section(name, section_type, document.get(name), faults)

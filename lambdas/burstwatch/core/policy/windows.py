@@ -431,7 +431,7 @@ def _read_window(name: str, value: Any, faults: list[Fault]) -> Window | None:
         )
     if not isinstance(value, Mapping) and value not in ("", None):
         reader.reject("", f"{value!r} is not a window; indent its settings below it")
-    reader.reject_unknown(_SETTING_KEYS, f"unknown key; known here: {', '.join(_SETTING_KEYS)}")
+    reader.reject_unknown(_SETTING_KEYS)
     window = Window(
         name=name,
         schedule=_read_schedule(reader),
