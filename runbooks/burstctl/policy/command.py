@@ -21,10 +21,11 @@ from burstctl.context.active_policy import (
 from burstctl.context.stack_policy import StackPolicySource, StackPolicyStore
 from burstctl.context.stacks import choose_stack, find_stacks, open_aws_session, print_stack_notes
 from burstctl.policy.push import PushRequest, change_policy
+from burstctl.policy.settings import render_policy
 from burstwatch.adapters.aws.call_counter import CallCounter
-from burstwatch.adapters.policy.yaml_file import render_policy
+from burstwatch.adapters.policy.yaml_file import MAX_BYTES
 from burstwatch.core.parsing import Fault
-from burstwatch.core.policy.policy import SCHEMA, PolicyError
+from burstwatch.core.policy.policy import SCHEMA, Policy, PolicyError
 from burstwatch.wiring.bootstrap import AwsSession, build_parameters_client
 from burstwatch.wiring.settings import SettingsError
 
@@ -89,7 +90,11 @@ def check(file: Path | None, options: Options, *, stack_name: str | None) -> Exi
 @_stack_option
 @common_options
 def show_policy(options: Options, *, stack_name: str | None) -> ExitCode:
-    """Print the policy in force with every default spelled out, as YAML or JSON."""
+    """Print the policy in force with every default spelled out, as YAML or JSON.
+
+    A comment above each setting has its meaning, unit and default, and marks one that was CHANGED. Saved as
+    policy.yaml, the YAML is the same policy.
+    """
     source = _find_source(None, options, stack_name)
     active_policy = source.read()
     print_info(f"policy: {source}")
@@ -98,7 +103,7 @@ def show_policy(options: Options, *, stack_name: str | None) -> ExitCode:
             "policy: it was pushed over another deployed one than today's (burstctl policy push --withdraw)"
         )
     document = {"schema": SCHEMA, **active_policy.to_mapping()}
-    print_output(to_json(document) if options.json else render_policy(active_policy).rstrip())
+    print_output(to_json(document) if options.json else _render_saveable(active_policy).rstrip())
     return ExitCode.OK
 
 
@@ -128,6 +133,15 @@ def push(
         assumes_yes=yes,
     )
     return change_policy(options, request)
+
+
+def _render_saveable(policy: Policy) -> str:
+    """The policy with comments, unless they would make it longer than a policy may be."""
+    text = render_policy(policy)
+    if len(text.encode()) <= MAX_BYTES:
+        return text
+    print_info(f"without comments: with them, it would exceed the {MAX_BYTES:,} bytes of a policy")
+    return render_policy(policy, has_comments=False)
 
 
 def _with_excerpt(fault: Fault) -> str:

@@ -78,18 +78,6 @@ def parse_policy(document: bytes, *, source: str) -> Policy:
     return policy
 
 
-def render_policy(policy: Policy) -> str:
-    """The policy as YAML, with every default."""
-    return yaml.safe_dump(_unquote_numbers(policy.to_mapping()), sort_keys=False, allow_unicode=True)
-
-
-def _unquote_numbers(value: Any) -> Any:
-    """Convert numeric texts to numbers, so that the YAML has no quotes; they are parsed to the same text."""
-    if isinstance(value, dict):
-        return {key: _unquote_numbers(inner) for key, inner in value.items()}
-    return int(value) if value.isascii() and value.isdigit() else value
-
-
 def _syntax_fault(error: yaml.YAMLError, source: str) -> Fault:
     """The fault of a text that is not YAML: its line, and an excerpt with a caret below the place."""
     mark = getattr(error, "problem_mark", None)

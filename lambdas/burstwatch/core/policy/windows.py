@@ -119,18 +119,20 @@ class LeadPolicy:
     """
 
     least: timedelta = field(
-        default=timedelta(minutes=15), metadata={"parse": parse_duration, "says": "for a volume of any size"}
+        default=timedelta(minutes=15),
+        metadata={"parse": parse_duration, "says": "the least, for a volume of any size"},
     )
     per_tib: timedelta = field(
-        default=timedelta(hours=6), metadata={"parse": parse_duration, "says": "added for each TiB"}
+        default=timedelta(hours=6),
+        metadata={"parse": parse_duration, "says": "added for each TiB of its size"},
     )
     reserve: timedelta = field(
         default=timedelta(minutes=15),
-        metadata={"parse": parse_duration, "says": "added for ticks and retries"},
+        metadata={"parse": parse_duration, "says": "added for late ticks and retries"},
     )
     at_most: timedelta = field(
         default=timedelta(hours=24),
-        metadata={"parse": parse_duration, "says": "no volume is flipped earlier"},
+        metadata={"parse": parse_duration, "says": "no volume is flipped earlier than this before a window"},
     )
 
     def faults(self) -> Iterator[Fault]:

@@ -145,6 +145,28 @@ def test_what_is_shown_is_a_policy_with_every_default_that_reads_back_as_itself(
     assert cli.run("policy", "show", "--policy", "again.yaml").out == result.out
 
 
+def test_a_comment_has_the_meaning_of_each_setting_and_marks_a_changed_one(cli):
+    (cli.directory / "policy.yaml").write_text("version: 1\nlevels:\n  warning_within: 45m\n")
+
+    lines = cli.run("policy", "show").out.splitlines()
+
+    changed = lines.index("  warning_within: 45m")
+    assert lines[changed - 1] == "  # CHANGED. duration; default 1h: warning when empty within this time"
+    assert sum("CHANGED" in line for line in lines) == 1
+
+
+def test_a_policy_that_comments_would_make_too_long_is_shown_without_them(cli):
+    windows = "".join(f"  w{n}: {{cron: 0 22 * * *, zone: UTC, duration: 8h}}\n" for n in range(80))
+    (cli.directory / "policy.yaml").write_text(f"version: 1\nwindows:\n{windows}")
+
+    result = cli.run("policy", "show")
+
+    assert "#" not in result.out
+    assert "without comments: with them, it would exceed the 8,192 bytes of a policy" in result.err
+    (cli.directory / "again.yaml").write_text(result.out)
+    assert cli.run("policy", "check", "again.yaml").code == 0
+
+
 WINDOWS = """\
 version: 1
 flip:
