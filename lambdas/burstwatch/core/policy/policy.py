@@ -299,7 +299,7 @@ class LevelPolicy:
     refilling_for: timedelta = _setting(
         parse_duration,
         timedelta(minutes=10),
-        "both also end when the balance has not fallen for this long",
+        "critical and warning also end when the balance has not fallen for this long",
     )
 
     def faults(self) -> Iterator[Fault]:
@@ -362,7 +362,7 @@ class FlipPolicy:
         unit="gp3, io1 or io2",
     )
     # The observed peak is the mean of a minute; within the minute there are higher ones.
-    headroom_pct: float = _setting(parse_pct, 25.0, "provisioned above the highest consumption")
+    headroom_pct: float = _setting(parse_pct, 25.0, "IOPS provisioned above the highest consumption")
     act_at: ActAt = _setting(
         choice_parser("a level to act at", *ActAt),
         ActAt.AUTO,
