@@ -34,8 +34,7 @@ def commands_page() -> str:
         _option_list(common.items()),
         "## Exit codes",
         paragraph(
-            "The first that applies of 2, 1, 4, 3 and 0. ddprobe has"
-            " [its own](../../ddprobe/ddprobe.md)."
+            "The first that applies of 2, 1, 4, 3 and 0. ddprobe has [its own](../../ddprobe/ddprobe.md)."
         ),
         table(("Code", "Meaning"), [(f"`{code:d}`", text) for code, text in EXIT_CODE_MEANINGS.items()]),
         "## Environment variables",

@@ -45,9 +45,8 @@ class Setting:
         return self.value != self.default
 
     @property
-    def comment(self) -> str:
-        """The unit, the default and the meaning; a value that differs from the default says so first."""
-        return f"{'CHANGED. ' if self.is_changed else ''}{self.unit}; default {self.default}: {self.meaning}"
+    def description(self) -> str:
+        return f"{self.unit}; default {self.default}: {self.meaning}"
 
 
 def section_meanings() -> dict[str, str]:
@@ -85,16 +84,18 @@ def render_policy(policy: Policy, *, has_comments: bool = True) -> str:
         lines.append(f"{section}:")
         for setting in settings:
             if setting.section == section:
-                lines += render_setting(setting, has_comment=has_comments)
+                mark = "CHANGED. " if setting.is_changed else ""
+                comment = f"{mark}{setting.description}" if has_comments else ""
+                lines += render_setting(setting, comment=comment)
     lines += ["", *_comment(_WINDOWS_COMMENT)] if has_comments else []
     lines.append(_dump({WINDOWS: policy.to_mapping()[WINDOWS]}))
     return "\n".join(lines) + "\n"
 
 
-def render_setting(setting: Setting, *, has_comment: bool = True) -> list[str]:
-    """The lines of a setting within its section: a comment, then its key and value."""
-    comment = _comment(setting.comment, indentation="  ") if has_comment else []
-    return [*comment, indent(_dump({setting.key: _number_or_text(setting.value)}), "  ")]
+def render_setting(setting: Setting, *, comment: str) -> list[str]:
+    """The lines of a setting within its section: a comment, unless it is empty, then its key and value."""
+    comment_lines = _comment(comment, indentation="  ") if comment else []
+    return [*comment_lines, indent(_dump({setting.key: _number_or_text(setting.value)}), "  ")]
 
 
 def _unit(field: Field[Any]) -> str:

@@ -28,6 +28,7 @@ COMMANDS = {
     "window list": [],
     "window start": ["release", "--yes"],
     "window stop": ["release"],
+    "init": ["--email", "a@example.com", "--yes", "--force"],
     "doctor": [],
     "aws-check": ["--dry-run"],
     "experiment": [],
