@@ -1,6 +1,7 @@
 """burstctl init: what it writes is a stage that synthesizes, and what it shows is what that stage deploys."""
 
 import json
+import re
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -14,7 +15,8 @@ from burstwatch.adapters.policy.yaml_file import read_policy
 from infra.config import Recipients, read_stage
 from infra.policy import read_configuration
 from support.bench_loader import load_bench
-from support.synthesized_stacks import default_stack
+from support.paths import ROOT
+from support.synthesized_stacks import default_stack, full_stack
 from support.template_reader import Synthesized, as_list
 
 ALERTS_ONLY = Answers(
@@ -99,6 +101,13 @@ def test_every_action_on_all_resources_only_reads():
 def test_the_bill_is_that_of_the_documents():
     # docs/deploying.md: $13.61 for 100 volumes at list price, $5.55 after the free tier
     assert read_summary(flips=True).usd_per_month(100) == pytest.approx((13.61, 5.55), abs=0.005)
+
+
+def test_the_docs_name_the_services_that_a_deployment_needs():
+    text = (ROOT / "docs" / "deploying.md").read_text().partition("<!-- services of the resources -->")[2]
+    services = re.findall(r"`(\w+)`", text.partition("<!-- /services")[0])
+    kinds = {resource["Type"] for resource in full_stack().template["Resources"].values()}
+    assert services == sorted({kind.split("::")[1].lower() for kind in kinds})
 
 
 emails = st.from_regex(r"\A[a-z0-9._%+'!#-]{1,20}@[a-z0-9][a-z0-9.-]{0,20}\.[a-z]{2,4}\Z")
