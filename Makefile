@@ -8,7 +8,7 @@ CDK    := $(VENV)/.cdk-installed
 # what is not written is compiled anew by each of the many processes that the tests start
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check quick format lint prose schemas types imports collect unit fuzz coverage mutants synth layer ddprobe packages man wheel lock bench proof release clean
+.PHONY: setup demo test check quick format lint prose schemas reference types imports collect unit fuzz coverage mutants synth layer ddprobe packages man wheel lock bench proof release clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) layer
@@ -59,7 +59,8 @@ lint: setup prose
 	$(BIN)/ruff format --check .
 	$(BIN)/python ddprobe/join_modules.py --check
 	$(BIN)/python -m documents.generate
-	git diff --exit-code --stat docs/schemas
+	$(BIN)/python -m documents.reference
+	git diff --exit-code --stat docs/schemas docs/reference
 	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
 	$(SCHEMA) custom.github-workflows-require-timeout .github/workflows/*.yml
 	$(SCHEMA) vendor.dependabot .github/dependabot.yml
@@ -69,6 +70,10 @@ lint: setup prose
 # docs/schemas, from the types in documents/
 schemas: setup
 	$(BIN)/python -m documents.generate
+
+# docs/reference, from the commands, the policy and the other names in the code
+reference: setup
+	$(BIN)/python -m documents.reference
 
 # the words of pages, strings, comments and names: lab/checks/words.toml has the list
 prose: setup

@@ -19,6 +19,7 @@ from documents.experiment import ExperimentDocument, ExperimentPlanDocument
 from documents.explanation import ExplanationDocument
 from documents.history import HistoryDocument
 from documents.hold import HoldsDocument, ReleaseDocument
+from documents.init import InitDocument
 from documents.plan import PlansDocument, WindowChangeDocument, WindowsDocument
 from documents.plot import PlotDocument
 from documents.policy import PolicyCheckDocument, PolicyDocument, PolicyPushDocument
@@ -40,6 +41,7 @@ DOCUMENTS: tuple[Any, ...] = (
     ExplanationDocument,
     HistoryDocument,
     HoldsDocument,
+    InitDocument,
     PageDocument,
     PlansDocument,
     PlotDocument,

@@ -59,6 +59,7 @@ COMMANDS: Final = {
     "hold": _CommandEntry("modify nothing for a while: one volume, or everything", "burstctl.holds.hold"),
     "release": _CommandEntry("end a hold, or trust a volume again", "burstctl.holds.release"),
     "window": _CommandEntry("the critical periods: list, start and stop them", "burstctl.windows.command"),
+    "init": _CommandEntry("ask what to deploy; write its stage file and policy", "burstctl.init.command"),
     "doctor": _CommandEntry("check the setup and suggest fixes", "burstctl.doctor.command"),
     "runbook": _CommandEntry("what to do about an alert: its page, here", "burstctl.runbook.command"),
     "experiment": _CommandEntry(

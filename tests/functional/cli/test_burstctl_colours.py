@@ -29,6 +29,7 @@ COMMANDS = {
     "window list": [],
     "window start": ["release", "--yes"],
     "window stop": ["release"],
+    "init": ["--email", "a@example.com", "--yes", "--force"],
     "doctor": [],
     "runbook": [],
     "aws-check": ["--dry-run"],

@@ -45,6 +45,17 @@ NON_OVERRIDABLE: Final = frozenset(
 )
 """AWS refuses these itself, so no one can override them."""
 
+AUTOMATION_ONLY: Final = frozenset(
+    {
+        Guard.NOT_OPTED_IN,
+        Guard.CHANGED_BY_OTHERS,
+        Guard.DETACHED,
+        Guard.CHANGE_HOURS,
+        Guard.TAG_CAP,
+    }
+)
+"""These stop only the watchdog: a person's modification is not checked against them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:

@@ -316,10 +316,11 @@ def test_an_exhausted_volume_gets_what_it_had_while_it_had_credits(cli, lab):
         (["--override", "held"], "--override requires --reason: the ledger keeps it."),
         (
             ["--override", "fear", "--reason", "x"],
-            "'fear' is not a valid guard; these can be overridden: not_opted_in,",
+            "'fear' is not a valid guard; these can be overridden: held, cooldown,",
         ),
         (["--override", "aws_quota", "--reason", "x"], "AWS itself refuses for aws_quota, so it cannot be"),
         (["--override", "no_change_needed", "--reason", "x"], "it would use up a modification for nothing."),
+        (["--override", "change_hours", "--reason", "x"], "change_hours stops only the watchdog"),
         (["--reason", " \n"], "it is empty: give a reason that others will understand."),
         (["--reason", "x" * 201], "it is longer than 200 characters."),
         (["--where", "tag:role=ci"], "Select volumes by their IDs or by --where tag:KEY=VALUE."),
