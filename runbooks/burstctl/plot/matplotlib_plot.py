@@ -610,7 +610,7 @@ def _truncate_to_width(text: str, max_inches: float, font: FontProperties) -> st
 
 def _width_inches(text: str, font: FontProperties) -> float:
     width_points, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
-    return float(width_points) / 72  # noqa: PLR2004 - points in an inch
+    return float(width_points) / 72
 
 
 def replace_unknown_characters(text: str) -> str:

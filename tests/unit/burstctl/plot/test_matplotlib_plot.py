@@ -16,7 +16,7 @@ from test_terminal_plot import (
     plotted_of,
 )
 
-from burstctl.plot.matplotlib_plot import _RC_PARAMS, _draw_figure, draw
+from burstctl.plot.matplotlib_plot import RC_PARAMS, _draw_figure, draw
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ledger.ledger_entry import EntryKind
@@ -118,7 +118,7 @@ SHAPES = {
 
 def drawn_labels(plotted):
     """Each label that is drawn, with the box around it, in dots."""
-    with mpl.rc_context(_RC_PARAMS):
+    with mpl.rc_context(RC_PARAMS):
         figure = _draw_figure(plotted)
         figure.set_dpi(150)
         canvas = FigureCanvasAgg(figure)
