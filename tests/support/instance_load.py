@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from burstlab.fake_aws.cloudwatch import CloudWatchApi
+from burstlab.fake_aws import cloudwatch
+from burstlab.fake_aws.instance_metrics import read_instance_datapoints
 from burstlab.fake_aws.metrics import Datapoints
 
 PERIOD_S = 300
@@ -24,15 +25,13 @@ def publish_load(
     """
     missing = without or {}
 
-    def datapoints(_api: CloudWatchApi, query: Any, request: Any) -> Datapoints:
-        stat = query["MetricStat"]
-        metric = stat["Metric"]["MetricName"]
-        if stat["Metric"]["Namespace"] != "AWS/EC2" or metric not in METRICS:
-            return Datapoints([], [])
-        assert stat["Stat"] == "Sum"
-        period_s = int(stat["Period"])
+    def datapoints(instance: Any, metric: str, statistic: str, **span: Any) -> Datapoints:
+        if metric not in METRICS:
+            return read_instance_datapoints(instance, metric, statistic, **span)
+        assert statistic == "Sum"
+        period_s = span["period_s"]
         factor = period_s / 2 * (operation_kib * KIB if metric.endswith("Bytes") else 1)
-        starts_s = range(-(-request.from_s // period_s) * period_s, request.to_s, period_s)
+        starts_s = range(-(-span["from_s"] // period_s) * period_s, span["to_s"], period_s)
         rates = {
             start_s: rate
             for start_s in starts_s
@@ -40,4 +39,4 @@ def publish_load(
         }
         return Datapoints(list(rates), [rate * factor for rate in rates.values()])
 
-    monkeypatch.setattr(CloudWatchApi, "_read_from_moto", datapoints)
+    monkeypatch.setattr(cloudwatch, "read_instance_datapoints", datapoints)

@@ -298,7 +298,7 @@ class LabFleet:
         """
         with self.lock:
             known = self.instances.get(instance.instance_id)
-            if known is not None and known.hostings:
+            if known is not None and known.volumes:
                 raise FleetError(
                     f"{instance.instance_id} has volumes already: declare it before these are added"
                 )

@@ -505,7 +505,10 @@ def test_a_refusal_by_aws_shows_its_message(cli, lab):
 
 def test_an_instance_that_is_the_bottleneck_refuses_and_can_be_overridden(cli, lab):
     instance_id = "i-0123456789abcdef0"
-    lab.fleet.add_instance(LabInstance(instance_id=instance_id, launched_at=lab.clock.now(), tags={}))
+    host = LabInstance(
+        instance_id=instance_id, launched_at=lab.clock.now(), instance_type="m5.large", tags={}
+    )
+    lab.fleet.add_instance(host)
     volume_id = add_calm(lab, instance_id=instance_id)
     lab.fleet.set_instance_balance(instance_id, io_pct=0.0)
     lab.clock.advance(900)
@@ -873,7 +876,7 @@ def test_a_manual_flip_releases_an_external_change_and_reports_it_first(cli, lab
     lab.fleet.modify(volume_id, volume_type="gp2")
     lab.fleet.end_modification(volume_id)
     lab.clock.advance(60)
-    assert "changed by others" in cli.run("watch", "--once").err
+    assert "was reverted to gp2" in cli.run("watch", "--once").err
     lab.clock.advance(30 * AN_HOUR_S)
 
     result = cli.run("flip", volume_id, "--for", "2h", "--yes")

@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from burstctl.simulate import instance_reads
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.instance import InstanceBalances, LabInstance
 from burstwatch.core.text import display_width
@@ -236,6 +235,7 @@ def test_an_instance_that_was_throttled_is_warned_about(cli, night):
 def test_without_balances_a_load_at_the_baseline_is_warned_about(cli, lab, monkeypatch):
     publish_load(monkeypatch, lambda at_s: 3_600 if at_s >= END_S - HOUR_S else 100)
     add_instance(lab, "m5.large")
+    lab.fleet.hide_metrics(INSTANCE, from_at=START - timedelta(days=20), to_at=START, only_balance=True)
     measured = topic(cli.run("simulate", INSTANCE, "--to", "m5.xlarge"), "Measured")
     assert "its I/O was at the baseline of m5.large (balance unknown) for 60 min" in measured
     assert "CloudWatch has no EBSIOBalance% and EBSByteBalance% of it." in measured
@@ -249,14 +249,9 @@ def test_an_instance_that_was_started_within_the_time_may_have_had_another_type(
     assert "On Fri 6 Nov 17:50 it served more than m5.large can: it was another type." in measured
 
 
-def test_detailed_monitoring_explains_missing_balances(cli, night, monkeypatch):
-    add_instance(night)
-    parse = instance_reads._parse_instance
-    monkeypatch.setattr(
-        instance_reads,
-        "_parse_instance",
-        lambda description: parse({**description, "Monitoring": {"State": "enabled"}}),
-    )
+def test_detailed_monitoring_explains_missing_balances(cli, night):
+    add_instance(night, detailed_monitoring=True)
+    night.fleet.hide_metrics(INSTANCE, from_at=START - timedelta(days=20), to_at=START, only_balance=True)
     measured = topic(cli.run("simulate", INSTANCE, "--to", "m5.large"), "Measured")
     assert "it has detailed monitoring, and AWS publishes them with basic monitoring only" in measured
 
