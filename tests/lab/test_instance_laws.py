@@ -149,6 +149,16 @@ def replaced(definition, **changes):
     byte_pct=100,
     looks=[2_000],
 )
+@example(
+    instance_type="t3.nano",
+    patterns=[
+        SizedLoad(load=Cycle(((1, 0, 0), (20, 0, 2_500))), operation_kib=4),
+        SizedLoad(load=Cycle(((2, 0, 900),)), operation_kib=1_024),
+    ],
+    io_pct=0.3,
+    byte_pct=2,
+    looks=[20],
+)
 def test_volumes_of_an_instance_equal_stepping_second_by_second_however_often_one_looks(
     instance_type, patterns, io_pct, byte_pct, looks
 ):

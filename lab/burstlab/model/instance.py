@@ -118,7 +118,7 @@ class InstanceBucket:
         )
 
     def seconds_to_change(self, served: float, driven: float) -> float:
-        """When it is empty or full, or its limit is another, if this is served and driven a second.
+        """When it is full, or allows less than is driven, if this is served and driven a second.
 
         The limit of the last credits changes with each second in which they do.
         """
@@ -126,7 +126,8 @@ class InstanceBucket:
         if driven > self.limit < self.rate.maximum and abs(surplus) > _ROUNDING * self.rate.baseline:
             return 0.0
         if surplus < 0:
-            return self.credits / -surplus
+            needed = min(driven, self.rate.maximum) - self.rate.baseline
+            return max(0.0, self.credits - needed) / -surplus
         missing = self.rate.capacity - self.credits
         return missing / surplus if surplus and missing else float("inf")
 
