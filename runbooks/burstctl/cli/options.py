@@ -185,7 +185,15 @@ def write_examples(formatter: click.HelpFormatter, examples: Sequence[tuple[str,
         for line, meaning in examples:
             formatter.write(f"{'':{formatter.current_indent}}{line}\n")
             formatter.write(f"{'':{formatter.current_indent}}    {meaning}\n")
-    formatter.write(f"\nRunbook: {page}\n")
+    formatter.write(f"\nRunbook: {describe_page(page)}\n")
+
+
+def describe_page(page: str) -> str:
+    """How to read a page: ``burstctl runbook FlipStuck`` for ``runbooks/FlipStuck.md``, else its path."""
+    name = page.removeprefix("runbooks/").removesuffix(".md")
+    if name == page.removesuffix(".md"):
+        return page
+    return "burstctl runbook" if name == "README" else f"burstctl runbook {name}"
 
 
 class VolumeId(click.ParamType[str]):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, TypeAlias
 
+from burstctl.cli.options import describe_page
 from burstctl.cli.styled_text import StyledText
 from burstctl.cli.text_layout import COLUMNS, wrap_hanging
 from burstctl.doctor.finding import Finding, Verdict
@@ -111,7 +112,7 @@ def _urgent_lines(merged: _MergedFinding) -> Iterator[_Line]:
     for command in merged.finding.commands:
         yield from (_styled(f"      {line}") for line in _wrap_command(command))
     if merged.finding.page:
-        yield _styled(f"      see {merged.finding.page}")
+        yield _styled(f"      see {describe_page(merged.finding.page)}")
 
 
 def _other_lines(merged: _MergedFinding) -> Iterator[_Line]:

@@ -1,5 +1,6 @@
 """``burstctl plot``: the last hours of a volume as a picture."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -50,7 +51,7 @@ def plot(volume: str, options: Options, *, last: timedelta, to: Path | None) -> 
     Its balance with the forecast and its bounds, the operations it served against baseline and burst, and
     what happened: levels, alerts, flips, refusals, windows, holds, and what its host reported.
     """
-    picture = None if to is None else PictureFile(to)
+    picture = None if to is None else PictureFile(to, "--to", _load_draw)
     with open_readonly(options) as context:
         volume_plot = load_plot(context, volume, last)
         if picture is not None:
@@ -61,6 +62,12 @@ def plot(volume: str, options: Options, *, last: timedelta, to: Path | None) -> 
             print_output(render_text(volume_plot))
         _print_notes(volume_plot)
         return ExitCode.FAILED if volume_plot.failures else ExitCode.OK
+
+
+def _load_draw() -> Callable[[VolumePlot, str], bytes]:
+    from burstctl.plot.matplotlib_plot import draw  # noqa: PLC0415 - matplotlib is for those who want a picture
+
+    return draw
 
 
 def _print_notes(volume_plot: VolumePlot) -> None:

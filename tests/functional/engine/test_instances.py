@@ -215,9 +215,9 @@ def test_the_alert_says_which_limit_applies_and_which_types_help(aws, watch, rec
     }
     tick(watch, aws, 220)
     warning, exhausted = recorder.alerts[0], recorder.alerts[-1]
-    assert format_title(warning).startswith("warning: web-1 EBS I/O credits, empty in about")
+    assert format_title(warning).startswith("WARNING: web-1 EBS I/O credits: empty in about")
     assert format_title(exhausted).endswith(
-        "web-1 is out of EBS I/O credits, throttled to 3,600 IOPS (i-0a1, m5.large)"
+        "web-1 is out of EBS I/O credits, throttled to 3,600 IOPS (us-east-1)"
     )
     sentences = format_sentences(warning)
     assert any(sentence.startswith("Its EBS I/O credits: ") for sentence in sentences)

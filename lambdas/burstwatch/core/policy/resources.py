@@ -35,11 +35,14 @@ def parse_volume_types(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EbsPolicy:
-    """Which volumes are watched; gp2 has the thresholds of ``cadence`` and ``levels``."""
+    """Which volumes are watched; the thresholds of gp2 are those of the sections cadence and levels."""
 
-    watch: bool = setting(parse_flag, True, "whether EBS volumes are watched")
+    watch: bool = setting(parse_flag, True, "whether EBS volumes are watched", unit="true or false")
     types: frozenset[str] = setting(
-        parse_volume_types, frozenset({"gp2"}), "the volume types to watch: some of gp2, st1, sc1"
+        parse_volume_types,
+        frozenset({"gp2"}),
+        "the volume types to watch; st1 and sc1 are never changed",
+        unit="some of gp2, st1, sc1",
     )
     act_lead: timedelta = setting(
         parse_duration, _PERSON_LEAD, "time to act on st1 and sc1, which only people change"
@@ -54,7 +57,9 @@ class EbsPolicy:
 class InstancePolicy:
     """How the EBS credits of EC2 instances are watched."""
 
-    watch: bool = setting(parse_flag, False, "whether the EBS credits of EC2 instances are watched")
+    watch: bool = setting(
+        parse_flag, False, "whether the EBS credits of EC2 instances are watched", unit="true or false"
+    )
     # AWS documents no delay: five minutes for the period of the metric, and five more to appear.
     metric_lag: timedelta = setting(
         parse_duration,
@@ -83,7 +88,7 @@ class InstancePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourcesPolicy:
-    """What is watched. A new kind is not, until somebody enables it: an upgrade changes no bill."""
+    """What is watched. A new kind is watched only when a policy says so: an upgrade changes no bill."""
 
     ebs: EbsPolicy = field(default_factory=EbsPolicy)
     instance: InstancePolicy = field(default_factory=InstancePolicy)

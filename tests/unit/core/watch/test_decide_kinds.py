@@ -79,11 +79,11 @@ def test_a_calm_st1_that_is_tagged_critical_is_left_alone():
 def test_the_words_about_st1_are_in_mib():
     (alert,) = decide_hdd(draining_to(25, 1.2, count=40)).alerts
     sentences = " ".join(format_sentences(alert))
-    assert "Burst balance 25.0 % (524,288 MiB)" in sentences
-    assert "baseline 80 MiB/s (2048 GiB)" in sentences
+    assert "Burst balance 25.0 % at 11:59 UTC, draining at 419 MiB/s" in sentences
+    assert "524,288 MiB left; baseline 80 MiB/s (2048 GiB)." in sentences
     (exhausted,) = decide_hdd(balances(*[0.0] * 31)).alerts
     assert format_title(exhausted) == (
-        "exhausted: logs is out of throughput credits, throttled to 80 MiB/s (vol-0a1, i-0a1)"
+        "EXHAUSTED: logs is out of throughput credits, throttled to 80 MiB/s (us-east-1)"
     )
     assert further_commands(alert)[0] == ("See why", "burstctl explain vol-0a1 --region us-east-1")
 
