@@ -47,7 +47,7 @@ class UnknownReason(StrEnum):
 _DESCRIPTIONS: Final = {
     UnknownReason.DETACHED: ("detached", "it is not attached"),
     UnknownReason.INSTANCE_STOPPED: ("instance is stopped", "its instance is stopped"),
-    UnknownReason.NOT_BURSTABLE_TYPE: ("no burst credits", "it is no longer a gp2 volume"),
+    UnknownReason.NOT_BURSTABLE_TYPE: ("no burst credits", "its type has no burst credits"),
     UnknownReason.NEVER_EMPTY: ("cannot become empty", "at its size it cannot become empty"),
     UnknownReason.NO_SUCH_BUCKET: ("no such bucket", "its type has no such bucket"),
     UnknownReason.DETAILED_MONITORING: (

@@ -514,7 +514,7 @@ def test_a_recovered_volume_reports_how_it_is_now():
     [
         ({"balance": Series()}, "no datapoint for 30 min while attached to a running instance"),
         ({"balance": Series(), "volume": a_volume(attached=False)}, "it is not attached"),
-        ({"balance": Series(), "volume": a_volume(volume_type="gp3")}, "it is no longer a gp2 volume"),
+        ({"balance": Series(), "volume": a_volume(volume_type="gp3")}, "its type has no burst credits"),
         ({"balance": Series(), "volume": a_volume(1_000)}, "at its size it cannot become empty"),
         ({"balance": Series(), "instance_state": "stopped"}, "instance i-0a1 is stopped"),
     ],
