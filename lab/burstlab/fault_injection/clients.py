@@ -17,7 +17,7 @@ from burstlab.fake_aws.in_process_clients import InProcessEc2, client_error, rea
 from burstlab.fault_injection import fault_models, ledger_faults
 from burstlab.fault_injection.effects import FaultInjector, FaultModel
 from burstlab.model.fleet import LabFleet
-from burstlab.model.instance import BALANCES
+from burstwatch.adapters.aws.cloudwatch import MetricQuery
 
 _INSTANCE_TYPE: Final = "m5.xlarge"
 _INSTANCE_TYPE_DOCUMENT: Final = {
@@ -128,20 +128,17 @@ class CloudWatch:
 
     def _query_result(self, query: Mapping[str, Any], from_s: int, to_s: int) -> dict[str, Any]:
         stat = query["MetricStat"]
-        name, (dimension,) = stat["Metric"]["MetricName"], stat["Metric"]["Dimensions"]
-        times, values = (
-            read_points(
-                self._fleet,
-                dimension["Value"],
-                name,
-                stat["Stat"],
-                period_s=stat["Period"],
-                from_s=from_s,
-                to_s=to_s,
-            )
-            if name not in BALANCES
-            else ((), ())
+        metric = stat["Metric"]
+        resource, *others = metric["Dimensions"]
+        asked = MetricQuery(
+            resource["Value"],
+            metric["MetricName"],
+            stat["Stat"],
+            dimension=resource["Name"],
+            period_s=stat["Period"],
+            instance_id=others[0]["Value"] if others else None,
         )
+        times, values = read_points(self._fleet, asked, from_s=from_s, to_s=to_s)
         return {"Id": query["Id"], "Timestamps": times, "Values": values, "StatusCode": "Complete"}
 
 

@@ -378,8 +378,8 @@ def _instance_bottleneck_refusal(
         ("EBSByteBalance%", instance.byte_balance_pct, f"{instance.baseline_throughput_mib_s:g} MiB/s"),
     )
     bottlenecks = [
-        f"its {bucket} is at {pct:g} %, {'empty, which holds' if pct <= EMPTY_PCT else 'and soon holds'} all"
-        f" its volumes together to {limited_to}"
+        f"its {bucket} is at {pct:.3g} %, which {'' if pct <= EMPTY_PCT else 'soon '}limits all its volumes"
+        f" together to {limited_to}"
         for bucket, pct, limited_to in buckets
         if pct is not None and pct <= NEARLY_EMPTY_PCT
     ]

@@ -44,7 +44,7 @@ def describe_instance_effect(
     after_s, kind, pct, total = min(effects, key=lambda effect: effect[0])
     return (
         f"After the flip, the volumes of the instance may take {total:,.0f} {kind.rate_unit} from it; its"
-        f" {kind.credits} ({kind.metric} {pct:g}) would be the next to run empty, after"
+        f" {kind.credits} ({kind.metric} {pct:.3g}) would be the next to run empty, after"
         f" {format_rounded_duration(after_s)} of full load at the earliest"
     )
 

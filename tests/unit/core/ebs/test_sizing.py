@@ -398,11 +398,11 @@ def test_an_unsupported_type_is_refused(volume_type):
     [
         (
             {"io_balance_pct": 0.4},
-            "its EBSIOBalance% is at 0.4 %, empty, which holds all its volumes together to 3,600 IOPS",
+            "its EBSIOBalance% is at 0.4 %, which limits all its volumes together to 3,600 IOPS",
         ),
         (
             {"byte_balance_pct": 0},
-            "its EBSByteBalance% is at 0 %, empty, which holds all its volumes together to 77 MiB/s",
+            "its EBSByteBalance% is at 0 %, which limits all its volumes together to 77 MiB/s",
         ),
     ],
 )

@@ -86,9 +86,7 @@ def test_the_plan_says_so_beforehand():
     )
 
 
-@pytest.mark.parametrize(
-    ("pct", "words"), [(1.0, "at 1 %, empty, which holds"), (5.0, "5 %, and soon holds")]
-)
+@pytest.mark.parametrize(("pct", "words"), [(1.0, "at 1 %, which limits"), (5.0, "5 %, which soon limits")])
 def test_a_flip_that_cannot_help_is_refused_also_if_the_bucket_is_nearly_empty(pct, words):
     plan = a_plan(replace(HALF, io_balance_pct=pct))
     assert [refusal.guard for refusal in plan.refusals] == [Guard.INSTANCE_IS_BOTTLENECK]

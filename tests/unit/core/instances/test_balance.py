@@ -112,3 +112,11 @@ FAMILY = {
 )
 def test_the_smallest_types_that_sustain_the_load_come_first(load, types):
     assert larger_types(FAMILY["m5.large"], load, FAMILY) == types
+
+
+def test_of_types_with_the_same_limits_the_smaller_size_comes_first():
+    sizes = ["metal", "2xlarge", "large", "xlarge", "10xlarge", "medium"]
+    family = {f"t3.{size}": limits(4_000, 83) for size in sizes} | {"t3.micro": limits(500, 10)}
+    assert larger_types(family["t3.micro"], InstanceLoad(), family, count=6) == [
+        *("t3.medium", "t3.large", "t3.xlarge", "t3.2xlarge", "t3.10xlarge", "t3.metal")
+    ]
