@@ -60,7 +60,9 @@ class Ec2(InProcessEc2):
             "DescribeVolumesModifications", fault_models.DESCRIBE_MODIFICATIONS, action, Filters
         )
 
-    def describe_instances(self, InstanceIds: Sequence[str] = (), **rest: object) -> dict[str, Any]:
+    def describe_instances(  # type: ignore[override]
+        self, InstanceIds: Sequence[str] = (), **rest: object
+    ) -> dict[str, Any]:
         running = {"State": {"Name": "running"}, "InstanceType": _INSTANCE_TYPE}
         response = {
             "Reservations": [
@@ -71,7 +73,7 @@ class Ec2(InProcessEc2):
             "DescribeInstances", fault_models.DESCRIBE_INSTANCES, lambda: response, (InstanceIds, rest)
         )
 
-    def describe_instance_types(self, **request: object) -> dict[str, Any]:
+    def describe_instance_types(self, **request: object) -> dict[str, Any]:  # type: ignore[override]
         response = {"InstanceTypes": [_INSTANCE_TYPE_DOCUMENT]}
         return self._read("DescribeInstanceTypes", fault_models.DESCRIBE_TYPES, lambda: response, request)
 
@@ -126,11 +128,11 @@ class CloudWatch:
         )
         return response
 
-    def _query_result(self, query: Mapping[str, Any], from_s: int, to_s: int) -> dict[str, Any]:
-        stat = query["MetricStat"]
+    def _query_result(self, request: Mapping[str, Any], from_s: int, to_s: int) -> dict[str, Any]:
+        stat = request["MetricStat"]
         metric = stat["Metric"]
         resource, *others = metric["Dimensions"]
-        asked = MetricQuery(
+        query = MetricQuery(
             resource["Value"],
             metric["MetricName"],
             stat["Stat"],
@@ -138,8 +140,8 @@ class CloudWatch:
             period_s=stat["Period"],
             instance_id=others[0]["Value"] if others else None,
         )
-        times, values = read_points(self._fleet, asked, from_s=from_s, to_s=to_s)
-        return {"Id": query["Id"], "Timestamps": times, "Values": values, "StatusCode": "Complete"}
+        times, values = read_points(self._fleet, query, from_s=from_s, to_s=to_s)
+        return {"Id": request["Id"], "Timestamps": times, "Values": values, "StatusCode": "Complete"}
 
 
 _OPERATIONS: Final = {

@@ -169,8 +169,8 @@ def _read_instances(
 ) -> tuple[Mapping[str, InstanceLimits], Mapping[str, Mapping[str, Any]]]:
     """What the instances of volumes in trouble allow, and CloudWatch's checks of these volumes, by volume id.
 
-    They tell the limits of the volume and of its instance apart. It is read only where instances are watched:
-    the function has the permission, and somebody agreed to the price.
+    They distinguish the limits of the volume from those of its instance. They are read only if instances are
+    watched: then the function has the permission, and the price has been accepted.
     """
     collector = watch_pass.collector
     if not collector.watches_instances:

@@ -67,7 +67,7 @@ class PlayedAws:
     volume_filters: list = field(default_factory=list)
 
     def add(self, instance_id="i-0a1", volumes=2, **facts):
-        """An m5.large with so many default gp3 volumes: two can drain its I/O bucket."""
+        """An m5.large with N default gp3 volumes: two can drain its I/O bucket."""
         ids = tuple(f"vol-{instance_id[2:]}{number:02x}" for number in range(volumes))
         self.volumes_of_region += [
             a_volume(volume_id=i, volume_type="gp3", provisioned_iops=3_000, throughput_mib_s=125)
@@ -202,7 +202,7 @@ def test_a_draining_instance_is_announced_in_rising_order_and_names_its_bucket(a
     assert {entry.kind for entry in ledger.entries("i-0a1#instance-io")} >= {"alert", "level_changed"}
 
 
-def test_the_alert_says_which_limit_applies_and_which_types_help(aws, watch, recorder):
+def test_the_alert_reports_which_limit_applies_and_which_types_help(aws, watch, recorder):
     aws.add(tags={"Name": "web-1"})
     calm(aws)
     tick(watch, aws, 10)
@@ -280,7 +280,7 @@ def test_an_instance_whose_volumes_are_not_known_is_watched_within_the_budget(aw
     assert decision.act_lead_s == 12 * 60
 
 
-def test_without_the_setting_nothing_of_instances_is_asked(aws, ledger, recorder):
+def test_without_the_setting_nothing_of_instances_is_requested(aws, ledger, recorder):
     aws.add()
     aws.listing_error = DENIED
     services = make_services(aws, ledger, recorder, Policy())
@@ -336,7 +336,7 @@ def reasons(report):
     }
 
 
-def test_an_unknown_type_has_no_bucket_and_says_so_once(aws, watch, recorder):
+def test_an_unknown_type_has_no_bucket_and_is_reported_once(aws, watch, recorder):
     aws.add(instance_type="z9.huge")
     report = evaluate_fleet(watch, now_s=aws.now_s)
     assert set(reasons(report).values()) == {UnknownReason.NO_SUCH_BUCKET}

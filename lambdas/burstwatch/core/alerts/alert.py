@@ -753,8 +753,8 @@ def _credits_sentence(alert: Alert) -> str | None:
     if reading.get("credits") is None or reading.get("burst_balance_pct") is None:
         return None
     model = f"{alert.volume['size_gib']} GiB" if alert.is_about_volumes else alert.resource["instance_type"]
-    left = f"{reading['credits']:,} {_unit(reading)} left"
-    return f"{left}; baseline {_format_baseline(reading)} ({model})."
+    credits_left = f"{reading['credits']:,} {_unit(reading)} left"
+    return f"{credits_left}; baseline {_format_baseline(reading)} ({model})."
 
 
 def _unit(reading: Mapping[str, Any]) -> str:

@@ -21,12 +21,14 @@ def describe_instance_effect(
     """Which bucket of the instance a flip makes the next to be empty, and when at the earliest; or None.
 
     A faster volume raises what all volumes together may take from the instance. Example: m5.large sustains
-    3,600 IOPS. With a gp2 of 3,000 IOPS alone its bucket cannot drain; with a gp3 of 6,000 a bucket at 50 %
+    3,600 IOPS. With a gp2 of 3,000 IOPS alone its bucket cannot drain. With a gp3 of 6,000, a bucket at 50 %
     is empty after 13,635,000 / (6,000 - 3,600) = 5,681 s of full load.
     """
     if instance is None or instance.other_iops is None or instance.other_mib_s is None:
         return None
-    (iops_now, mib_s_now), (iops, mib_s) = (rates_of(each, size_gib) for each in (current, target))
+    (iops_now, mib_s_now), (iops, mib_s) = (
+        rates_of(configuration, size_gib) for configuration in (current, target)
+    )
     io_sums = (instance.other_iops + iops_now, instance.other_iops + iops)
     throughput_sums = (instance.other_mib_s + mib_s_now, instance.other_mib_s + mib_s)
     io = [instance_io_bucket(instance, volumes_iops=total) for total in io_sums]
@@ -43,7 +45,7 @@ def describe_instance_effect(
         return None
     after_s, kind, pct, total = min(effects, key=lambda effect: effect[0])
     return (
-        f"After the flip, the volumes of the instance may take {total:,.0f} {kind.rate_unit} from it; its"
+        f"After the flip, the volumes of the instance may take {total:,.0f} {kind.rate_unit} from it. Its"
         f" {kind.credits} ({kind.metric} {pct:.3g}) would be the next to run empty, after"
         f" {format_rounded_duration(after_s)} of full load at the earliest"
     )

@@ -36,18 +36,18 @@ def observed_capacity(balance: Series, load: Series, bucket: Bucket) -> float | 
     """The capacity that explains how the balance fell under the measured load; None if it fell too little.
 
     ``load`` is the sum of each period of ``balance``, in the unit of the bucket. Over the periods in which
-    the balance fell, ``lost = load - refill`` credits are ``100 * lost / capacity`` per cent. Example: 5,000
+    the balance fell, ``loss = load - refill`` credits are ``100 * loss / capacity`` per cent. Example: 5,000
     IOPS on m5.large lose 1,400 credits a second, 420,000 in five minutes. If the balance falls by 1.54 points
     in that time, the capacity is 27.3 million.
     """
     loads = dict(zip(load.starts_at_s, load.values, strict=True))
-    lost = fallen_pct = 0.0
+    loss = fallen_pct = 0.0
     for (earlier_s, earlier_pct), (later_s, later_pct) in pairwise(
         zip(balance.starts_at_s, balance.values, strict=True)
     ):
         is_next = later_s - earlier_s == balance.period_s
         if not is_next or later_pct >= earlier_pct or later_pct <= 0 or later_s not in loads:
             continue
-        lost += loads[later_s] - bucket.refill_per_s * balance.period_s
+        loss += loads[later_s] - bucket.refill_per_s * balance.period_s
         fallen_pct += earlier_pct - later_pct
-    return 100 * lost / fallen_pct if lost > 0 and fallen_pct >= _MIN_FALL_PCT else None
+    return 100 * loss / fallen_pct if loss > 0 and fallen_pct >= _MIN_FALL_PCT else None

@@ -136,7 +136,7 @@ def test_a_reset_is_reported_and_what_was_before_it_does_not_count():
     assert assessment.balance.values == (100, 95, 90)
 
 
-def test_the_observed_capacity_stands_beside_the_model():
+def test_the_observed_capacity_is_reported_beside_the_model():
     fall = 100 * 300 * (6_000 - 3_600) / 27_270_000
     balance = sparse_balances(*(80 - fall * index for index in range(6)))
     load = Series(balance.starts_at_s, (1_800_000.0,) * 6, 300)

@@ -33,7 +33,7 @@ HALF = replace(M5_LARGE, io_balance_pct=50.0, byte_balance_pct=100.0, other_iops
 def test_a_faster_volume_makes_the_instance_the_next_to_run_empty():
     """13,635,000 operations / (6,000 - 3,600) are 5,681 s."""
     assert describe_instance_effect(HALF, GP2, FAST_GP3, 100) == (
-        "After the flip, the volumes of the instance may take 6,000 IOPS from it; its EBS I/O credits"
+        "After the flip, the volumes of the instance may take 6,000 IOPS from it. Its EBS I/O credits"
         " (EBSIOBalance% 50) would be the next to run empty, after 95 min of full load at the earliest"
     )
 
@@ -56,7 +56,7 @@ def test_the_bucket_that_is_empty_first_is_named():
         (HALF, Configuration(volume_type=VolumeType.GP3, iops=3_000, throughput_mib_s=128)),
     ],
 )
-def test_nothing_is_said_of_what_is_not_known_or_does_not_change(instance, target):
+def test_an_effect_that_is_not_known_or_does_not_change_is_not_reported(instance, target):
     assert describe_instance_effect(instance, GP2, target, 100) is None
 
 
@@ -78,7 +78,7 @@ def a_plan(instance, **order):
     return make_plan(FlipOrder(**(facts | order)), context, Policy())
 
 
-def test_the_plan_says_so_beforehand():
+def test_the_plan_reports_it_beforehand():
     plan = a_plan(replace(HALF, other_iops=1_000.0))
     assert plan.refusals == ()
     assert plan.sizing.reasons[-1].startswith(
@@ -86,11 +86,13 @@ def test_the_plan_says_so_beforehand():
     )
 
 
-@pytest.mark.parametrize(("pct", "words"), [(1.0, "at 1 %, which limits"), (5.0, "5 %, which soon limits")])
-def test_a_flip_that_cannot_help_is_refused_also_if_the_bucket_is_nearly_empty(pct, words):
+@pytest.mark.parametrize(
+    ("pct", "expected"), [(1.0, "at 1 %, which limits"), (5.0, "5 %, which soon limits")]
+)
+def test_a_flip_that_cannot_help_is_refused_also_if_the_bucket_is_nearly_empty(pct, expected):
     plan = a_plan(replace(HALF, io_balance_pct=pct))
     assert [refusal.guard for refusal in plan.refusals] == [Guard.INSTANCE_IS_BOTTLENECK]
-    assert words in plan.refusals[0].reason
+    assert expected in plan.refusals[0].reason
 
 
 def test_a_bucket_above_that_refuses_nothing():

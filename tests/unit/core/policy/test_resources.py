@@ -109,7 +109,7 @@ def test_the_levels_of_instances_are_their_own_and_left_in_the_same_proportion()
     assert (levels.warning_within, levels.warning_leave) == (minutes(120), minutes(180))
 
 
-def test_a_datapoint_may_be_missing_for_as_long_as_the_lag_says():
+def test_a_datapoint_may_be_missing_for_as_long_as_the_lag():
     policy = read(instance={"metric_lag": "45m"})
     telemetry = policy_of_bucket(policy, INSTANCE_IO, instance_io_bucket(M5_LARGE)).telemetry
     assert (telemetry.too_new, telemetry.gap_after) == (minutes(45), minutes(45))
@@ -117,5 +117,5 @@ def test_a_datapoint_may_be_missing_for_as_long_as_the_lag_says():
 
 def test_the_policy_of_a_bucket_is_worked_out_once():
     policies = BucketPolicies(Policy())
-    one, other = hdd_bucket("st1", 1_024), hdd_bucket("st1", 2_048)
-    assert policies.of(EBS_THROUGHPUT, one) is policies.of(EBS_THROUGHPUT, other)
+    first, second = hdd_bucket("st1", 1_024), hdd_bucket("st1", 2_048)
+    assert policies.of(EBS_THROUGHPUT, first) is policies.of(EBS_THROUGHPUT, second)

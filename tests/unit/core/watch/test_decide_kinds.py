@@ -53,7 +53,7 @@ def test_an_st1_that_never_drains_is_not_polled(size_gib):
     assert assessment.unknown_reason is UnknownReason.NEVER_EMPTY
 
 
-def test_a_draining_st1_is_alerted_and_never_flipped_whatever_its_tags_say():
+def test_a_draining_st1_is_alerted_and_never_flipped_whatever_its_tags():
     drain = draining_to(25, 1.2, count=40)
     decision = decide_hdd(drain, mode=Mode.AUTO, is_critical=True, around=IN_WINDOW)
     assert (decision.level, decision.action, decision.trigger) == (Level.CRITICAL, Action.ALERT, None)
