@@ -39,6 +39,7 @@ READ_ONLY = [
     ("backtest", "--days", "1"),
     ("watch", "--passes", "1", "--metrics-port", "0"),
     ("doctor",),
+    ("alert", "--test"),
     ("policy", "show"),
     ("window", "list"),
     ("flip", VOLUME, "--dry-run"),

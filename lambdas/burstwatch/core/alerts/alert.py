@@ -72,6 +72,7 @@ class AlertKind(StrEnum):
     WINDOW_MISSED = "WindowMissed"
     POLICY_REJECTED = "PolicyRejected"
     DIGEST = "AlertDigest"
+    TEST = "TestAlert"
 
 
 _EVENT_TITLES: Final[Mapping[str, str]] = {
@@ -86,10 +87,13 @@ _EVENT_TITLES: Final[Mapping[str, str]] = {
     AlertKind.CRITICAL_ON_BURST: "at risk",
     AlertKind.WINDOW_STARTING: "window",
     AlertKind.WINDOW_MISSED: "window missed",
+    AlertKind.TEST: "test",
 }
 """The alerts about something that happened, and what it is called in a digest."""
 
-_EXPECTED_EVENTS: Final = frozenset({AlertKind.FLIPPED, AlertKind.FLIPPED_BACK, AlertKind.WINDOW_STARTING})
+_EXPECTED_EVENTS: Final = frozenset(
+    {AlertKind.FLIPPED, AlertKind.FLIPPED_BACK, AlertKind.WINDOW_STARTING, AlertKind.TEST}
+)
 _BALANCE_ALERTS: Final = frozenset(
     {AlertKind.DRAINING, AlertKind.EXHAUSTED, AlertKind.RECOVERED, AlertKind.TELEMETRY_GAP}
 )
@@ -482,6 +486,28 @@ def make_policy_rejected(
         level=Level.WARNING,
         evidence={"faults": list(faults), "in_force": in_force} | ({"summary": summary} if summary else {}),
         action=action,
+        location=location,
+        runbooks_url=runbooks_url,
+        now_s=now_s,
+    )
+
+
+def make_test_alert(
+    alert_id: str, *, route: str, sender: str, location: AwsLocation, runbooks_url: str, now_s: int
+) -> Alert:
+    """The alert that shows whether people are reached; ``route`` is how it was sent, ``sender`` by whom.
+
+    It is never in a ledger, so ``alert_id`` must be different each time.
+    """
+    return make_fleet_alert(
+        AlertKind.TEST,
+        alert_id,
+        level=Level.OK,
+        evidence={
+            "summary": "this message is a test of the alerts, and nothing is wrong",
+            "details": [f"{sender} sent it with burstctl alert --test, {route}."],
+        },
+        action=f"Confirm to {sender} that it arrived. There is nothing else to do.",
         location=location,
         runbooks_url=runbooks_url,
         now_s=now_s,

@@ -20,6 +20,7 @@ from burstwatch.core.alerts.alert import (
     make_alert_id,
     make_digest,
     make_policy_rejected,
+    make_test_alert,
     runbook_link,
 )
 from burstwatch.core.assessment.severity import Level
@@ -184,6 +185,28 @@ def test_an_alert_is_one_document():
     }
 
 
+A_TEST = make_test_alert(
+    "t1",
+    route="directly to the Slack webhook",
+    sender="anna (role/ops)",
+    location=HERE,
+    runbooks_url="runbooks",
+    now_s=int(at("14:00")),
+)
+
+
+def test_a_test_alert_is_marked_as_one_and_has_its_sender():
+    assert format_title(A_TEST) == (
+        "TEST: this message is a test of the alerts, and nothing is wrong (us-east-1)"
+    )
+    assert format_sentences(A_TEST) == [
+        "anna (role/ops) sent it with burstctl alert --test, directly to the Slack webhook."
+    ]
+    assert A_TEST.action == "Confirm to anna (role/ops) that it arrived. There is nothing else to do."
+    assert alert_urgency(A_TEST) is Level.OK
+    assert A_TEST.runbook == "runbooks/TestAlert.md"
+
+
 def alerts_of_every_kind() -> list[Alert]:
     tracked = TrackedVolume()
     tracked.evaluate("12:00", draining_to(18, 3, count=20), volume=NAMED)
@@ -201,7 +224,7 @@ def alerts_of_every_kind() -> list[Alert]:
         runbooks_url="runbooks",
         now_s=int(at("14:00")),
     )
-    return [*tracked.alerts, *event_alerts().values(), digest, rejected]
+    return [*tracked.alerts, *event_alerts().values(), digest, A_TEST, rejected]
 
 
 ONE_OF_EACH = alerts_of_every_kind()
