@@ -12,6 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from documents import shared
 from documents.advice import AdviceDocument
 from documents.alert import AlertDocument
+from documents.alert_delivery import AlertTestDocument
 from documents.aws_check import AwsCheckCleanUpDocument, AwsCheckDocument, AwsCheckPlanDocument
 from documents.backtest import BacktestDocument
 from documents.doctor import DoctorDocument
@@ -31,6 +32,7 @@ from documents.simulation import SimulationDocument
 DOCUMENTS: tuple[Any, ...] = (
     AdviceDocument,
     AlertDocument,
+    AlertTestDocument,
     AwsCheckCleanUpDocument,
     AwsCheckDocument,
     AwsCheckPlanDocument,

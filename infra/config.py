@@ -75,6 +75,8 @@ class StageConfig:
     schedule: bool = True
     flips: bool = True
     """False: no flip function, no queue, and no permission to modify anything."""
+    resources: tuple[str, ...] = ("ebs",)
+    """The kinds of resources that the stack has permission to watch; the policy says which it does watch."""
     recipients: Recipients = field(default_factory=Recipients)
     lowest_burst_balance_pct: int | None = None
     """The threshold of CloudWatch's own backstop alarm, which AWS charges for; None: no such alarm."""
@@ -245,12 +247,15 @@ _parse_tag: Final = _pattern_parser(
     r"(?!(?i:aws:))[\w .:/=+@-]{1,128}", "what a tag may hold: letters, digits, spaces and _.:/=+-@, not aws:"
 )
 
+_parse_resource: Final = _pattern_parser(r"ebs|instance", "a kind of resource; write ebs or instance")
+
 _LIST_MARKER: Final = "list"
 _SETTING_PARSERS: Final[dict[str, Any]] = {
     "name": _parse_name,
     "account": _parse_account,
     "regions": (_LIST_MARKER, _parse_region),
     "policy": _parse_path,
+    "resources": (_LIST_MARKER, _parse_resource),
     "schedule": _parse_bool,
     "flips": _parse_bool,
     "dashboard": _parse_bool,

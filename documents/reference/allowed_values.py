@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable
+from typing import Any
 
 from burstctl.policy.settings import Setting
 from burstwatch.core.durations import parse_duration
@@ -66,8 +67,11 @@ def _limits(setting: Setting, steps: range, default: int, to_text: Callable[[int
 
 
 def _is_accepted(setting: Setting, text: str) -> bool:
+    document: dict[str, Any] = {setting.key: text}
+    for name in reversed(setting.section.split(".")):
+        document = {name: document}
     try:
-        Policy.from_mapping({"version": VERSION, setting.section: {setting.key: text}})
+        Policy.from_mapping({"version": VERSION, **document})
     except PolicyError:
         return False
     return True

@@ -8,6 +8,9 @@ from typing import Final, NamedTuple
 
 _ALERT_ONLY: Final = "beyond it, a volume is alerted and not flipped"
 _TARGET_LONGER: Final = "the higher it is, the longer a target that costs more than gp2 is paid for"
+_PERSON_LEAD: Final = (
+    "this is the time that it leaves people to act; a bucket that is empty sooner is reported with less"
+)
 _SHORTER_SWEEPS: Final = "each minute more may shorten the sweep intervals ([table](#what-the-cadence-costs))"
 
 
@@ -173,6 +176,38 @@ ADVICE: Final = {
     "lead.reserve": Advice("raise it if WindowMissed reports minutes", _TARGET_LONGER),
     "lead.at_most": Advice(
         "lower it if a weekly window keeps large volumes flipped for most of the week", _TARGET_LONGER
+    ),
+    "resources.ebs.watch": Advice(
+        "`false`, to watch other kinds only",
+        "volumes are no longer read",
+        "volumes are not covered",
+    ),
+    "resources.ebs.types": Advice(
+        "add `st1` and `sc1` if you have such volumes of less than 12.5 TiB",
+        "a calm st1 volume of 1 TiB costs some $0.01 a month, less than a gp2 volume",
+        "it holds for each type from its own highest drain",
+    ),
+    "resources.ebs.act_lead": Advice(
+        "raise it if people need longer to move a volume to another type", _SHORTER_SWEEPS, _PERSON_LEAD
+    ),
+    "resources.instance.watch": Advice(
+        "`true`, if instances have types that burst (most of up to `4xlarge`). The stage file must permit it",
+        "nothing for a bucket that its volumes cannot drain, else up to $0.17 a month for an instance",
+        "the buckets of instances are covered, except from a second load that begins within five minutes",
+    ),
+    "resources.instance.metric_lag": Advice(
+        "raise it if `burstctl doctor` reports older datapoints",
+        _SHORTER_SWEEPS,
+        "it holds only while CloudWatch shows each period within this time",
+    ),
+    "resources.instance.act_lead": Advice(
+        "raise it if people need longer to change an instance, lower it if many are polled every minute",
+        _SHORTER_SWEEPS,
+        _PERSON_LEAD,
+    ),
+    "resources.instance.critical_within": Advice("raise it for an earlier page"),
+    "resources.instance.warning_within": Advice(
+        "raise it to hear of slow drains earlier; lower it if too many warnings need no action"
     ),
 }
 

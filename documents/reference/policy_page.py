@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from burstctl.policy.settings import Setting, list_settings, section_meanings
+from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.policy.policy import CadencePolicy, Policy
 from burstwatch.core.policy.windows import SETTING_KEYS
@@ -118,7 +119,7 @@ def _cadence_blocks() -> Iterator[str]:
 
 def _cadence_cell(size_gib: int, cadence: CadencePolicy) -> str:
     assert not list(cadence.faults())
-    interval_s = sweep_interval_s(baseline_iops(size_gib), cadence)
+    interval_s = sweep_interval_s(gp2_bucket(baseline_iops(size_gib)), cadence)
     return f"{interval_s // 60} min, ${1_000 * metric_usd_per_month(interval_s):.2f}"
 
 

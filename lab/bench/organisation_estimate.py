@@ -27,6 +27,7 @@ from burstctl.init.monthly_cost import (
 from burstwatch.adapters.aws.cloudwatch import BATCH_SIZE, CALLS_PER_S, DATAPOINTS_PER_S
 from burstwatch.adapters.aws.ec2 import PAGE_SIZE
 from burstwatch.core.buckets.series import PERIOD_S
+from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.policy.policy import CadencePolicy, TelemetryPolicy
 from burstwatch.core.watch.api_cost import MONTH_S, metric_usd_per_month
@@ -79,7 +80,7 @@ class Organisation:
 
     def intervals_s(self) -> list[int]:
         """The look interval of a calm volume of each size."""
-        return [sweep_interval_s(baseline_iops(size), CadencePolicy()) for size in self.sizes_gib]
+        return [sweep_interval_s(gp2_bucket(baseline_iops(size)), CadencePolicy()) for size in self.sizes_gib]
 
     @property
     def due(self) -> float:

@@ -9,6 +9,7 @@ arithmetic and the prices are in ``burstctl.init.monthly_cost``.
 import json
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,8 +18,22 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from burstctl.init.monthly_cost import StackResources, list_monthly_costs  # noqa: E402
-from burstwatch.core.policy.policy import CadencePolicy  # noqa: E402 - infra is found below the repository's root
+from burstctl.init.monthly_cost import SMALL_GIB, StackResources, list_monthly_costs  # noqa: E402
+from burstwatch.core.buckets.bucket import Bucket, BucketKind  # noqa: E402
+from burstwatch.core.ebs.gp2_bucket import EBS_IO, gp2_bucket  # noqa: E402
+from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT, hdd_bucket  # noqa: E402
+from burstwatch.core.ebs.sizing import InstanceLimits  # noqa: E402
+from burstwatch.core.ebs.volume import baseline_iops  # noqa: E402
+from burstwatch.core.instances.instance_buckets import (  # noqa: E402
+    INSTANCE_IO,
+    INSTANCE_THROUGHPUT,
+    instance_io_bucket,
+    instance_throughput_bucket,
+)
+from burstwatch.core.policy.bucket_policy import policy_of_bucket  # noqa: E402
+from burstwatch.core.policy.policy import CadencePolicy, Policy  # noqa: E402
+from burstwatch.core.watch.api_cost import metric_usd_per_month  # noqa: E402
+from burstwatch.core.watch.cadence import sweep_interval_s  # noqa: E402 - infra is found below the repository's root
 
 FLEETS: Final = (100, 1_000, 10_000)
 
@@ -103,5 +118,44 @@ def build_table() -> str:
     return "\n".join([*lines, f"| after what AWS gives every account for nothing | {cells} |"])
 
 
+def build_kinds_table() -> str:
+    """What watching a thousand calm resources of each kind costs, as Markdown; no kind adds anything else."""
+    lines = ["| 1,000 calm resources | read every | $ a month |", "| --- | --- | ---: |"]
+    for label, buckets in _examples():
+        intervals = [
+            sweep_interval_s(bucket, policy_of_bucket(Policy(), kind, bucket).cadence)
+            for kind, bucket in buckets
+            if bucket.highest_drain_per_s
+        ]
+        texts = " and ".join(f"{interval_s // 60} min" for interval_s in intervals) or "never"
+        usd = 1_000 * sum(map(metric_usd_per_month, intervals))
+        lines.append(f"| {label} | {texts} | {usd:,.2f} |")
+    return "\n".join(lines)
+
+
+def _examples() -> Iterator[tuple[str, list[tuple[BucketKind, Bucket]]]]:
+    """Buckets by resource; m5.large sustains 3,600 IOPS and 77.5 MiB/s, and bursts to 18,750 and 566."""
+    yield "gp2 volumes of 100 GiB", [(EBS_IO, gp2_bucket(baseline_iops(SMALL_GIB)))]
+    yield "st1 volumes of 1 TiB", [(EBS_THROUGHPUT, hdd_bucket("st1", 1_024))]
+    yield "sc1 volumes of 1 TiB", [(EBS_THROUGHPUT, hdd_bucket("sc1", 1_024))]
+    limits = InstanceLimits(
+        baseline_iops=3_600, max_iops=18_750, baseline_throughput_mib_s=77.5, max_throughput_mib_s=566.2
+    )
+    for label, iops, mib_s in (
+        ("m5.large with volumes of 3,000 IOPS and 60 MiB/s", 3_000, 60),
+        ("m5.large with one default gp3", 3_000, 125),
+        ("m5.large with two default gp3", 6_000, 250),
+        ("m5.large with volumes that exceed its maximum", None, None),
+    ):
+        io = instance_io_bucket(limits, volumes_iops=iops)
+        yield (
+            label,
+            [
+                (INSTANCE_IO, io),
+                (INSTANCE_THROUGHPUT, instance_throughput_bucket(limits, volumes_mib_s=mib_s)),
+            ],
+        )
+
+
 if __name__ == "__main__":
-    print(build_table())
+    print(build_table(), build_kinds_table(), sep="\n\n")

@@ -60,6 +60,7 @@ COMMANDS: Final = {
     "release": _CommandEntry("end a hold, or trust a volume again", "burstctl.holds.release"),
     "window": _CommandEntry("the critical periods: list, start and stop them", "burstctl.windows.command"),
     "init": _CommandEntry("ask what to deploy; write its stage file and policy", "burstctl.init.command"),
+    "alert": _CommandEntry("send a test message through every alert channel", "burstctl.alert.command"),
     "doctor": _CommandEntry("check the setup and suggest fixes", "burstctl.doctor.command"),
     "runbook": _CommandEntry("what to do about an alert: its page, here", "burstctl.runbook.command"),
     "experiment": _CommandEntry(

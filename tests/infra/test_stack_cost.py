@@ -33,6 +33,23 @@ def test_the_table_in_the_docs_is_what_the_tool_prints(stack_cost, pytestconfig)
     assert reported == f"{stack_cost.build_table()}\n"
 
 
+def test_the_table_of_kinds_in_the_docs_is_what_the_tool_prints(stack_cost, pytestconfig):
+    path = ROOT / "docs" / "deploying.md"
+    before, _, rest = path.read_text().partition("<!-- kinds -->\n")
+    reported, _, after = rest.partition("<!-- /kinds -->")
+    if pytestconfig.getoption("--rewrite"):
+        reported = f"{stack_cost.build_kinds_table()}\n"
+        path.write_text(f"{before}<!-- kinds -->\n{reported}<!-- /kinds -->{after}")
+    assert reported == f"{stack_cost.build_kinds_table()}\n"
+
+
+def test_an_instance_costs_at_most_18_cents_a_month_and_nothing_if_it_cannot_drain(stack_cost):
+    rows = [row.split(" | ") for row in stack_cost.build_kinds_table().splitlines() if "m5.large" in row]
+    costs = [float(row[2].rstrip(" |")) for row in rows]
+    assert costs[0] == 0
+    assert max(costs) <= 180
+
+
 def test_a_thousand_small_volumes_cost_at_most_forty_dollars_a_month(stack_cost, stack):
     *_, (_, usd, _) = list_monthly_costs(1_000, stack, len(stack_cost.quiet_tick_metrics()))
     assert usd <= 40

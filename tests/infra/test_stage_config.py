@@ -89,7 +89,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_their_lines(tmp_path)
         " at most",
         "2: acount: unknown key; did you mean account? Known here: account, alarms, architecture, dashboard,"
         " flips, ledger, log_retention_days, name, permissions_boundary, policy, recipients, regions,"
-        " schedule, tags, tracing",
+        " resources, schedule, tags, tracing",
         "3: regions[2]: 'moon' is not a region; write one such as eu-central-1",
         "4: schedule: 'sometimes' is neither true nor false",
         "6: recipients.emails[1]: 'nobody' is not an e-mail address; write one such as oncall@example.com",

@@ -20,6 +20,7 @@ from burstctl.manpage import make_manpage
 from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.instance import LabInstance
 from burstlab.model.volume import LabVolume
 from support.paths import ROOT
 from support.runbooks.checkout import Checkout
@@ -29,6 +30,7 @@ from support.wheelhouse import make_wheelhouse
 BIN = Path(sys.executable).parent
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 VOLUME = "vol-0123456789abcdef0"
+INSTANCE = "i-0123456789abcdef0"
 READ_ONLY = [
     ("--version",),
     ("assess",),
@@ -39,6 +41,7 @@ READ_ONLY = [
     ("backtest", "--days", "1"),
     ("watch", "--passes", "1", "--metrics-port", "0"),
     ("doctor",),
+    ("alert", "--test"),
     ("policy", "show"),
     ("window", "list"),
     ("flip", VOLUME, "--dry-run"),
@@ -46,6 +49,9 @@ READ_ONLY = [
     ("experiment", "credit-reset", VOLUME, "--dry-run"),
     ("aws-check", "--dry-run"),
     ("completion", "zsh"),
+    ("runbook", "BurstBalanceDraining"),
+    ("simulate", INSTANCE, "--to", "m5.large"),
+    ("init", "--email", "oncall@example.com", "--yes"),
 ]
 WRITE = {"hold", "release"}
 DONE = {0, 3, 4}
@@ -133,8 +139,18 @@ def lab():
     """The variables with which a process finds a lab, where one volume drains."""
     fleet = LabFleet(LabClock(START, speed=0), LabSettings(lag_s=60))
     starts_at = START - timedelta(minutes=20)
+    fleet.add_instance(
+        LabInstance(instance_id=INSTANCE, instance_type="m5.xlarge", launched_at=starts_at, tags={})
+    )
     fleet.add(
-        LabVolume(volume_id=VOLUME, size_gib=100, load="steady:1200", balance_pct=60, starts_at=starts_at)
+        LabVolume(
+            volume_id=VOLUME,
+            size_gib=100,
+            load="steady:1200",
+            balance_pct=60,
+            starts_at=starts_at,
+            instance_id=INSTANCE,
+        )
     )
     with Endpoint(fleet) as endpoint:
         yield endpoint.environment
@@ -156,7 +172,8 @@ def call(burstctl, folder, environment, arguments):
 def test_every_module_of_the_wheel_can_be_imported_with_what_it_declares(burstctl, tmp_path):
     failed = json.loads(run(burstctl.with_name("python"), "-c", IMPORT_ALL, cwd=tmp_path, env={}))
 
-    assert failed == {"burstctl.plot.matplotlib_plot": "matplotlib"}
+    pictures = ("burstctl.plot.matplotlib_plot", "burstctl.simulate.matplotlib_picture")
+    assert failed == dict.fromkeys(pictures, "matplotlib")
 
 
 def test_every_command_that_only_reads_works_from_the_wheel(burstctl, lab, tmp_path):

@@ -5,21 +5,47 @@ Everything is JSON. A POST has one object, a GET may have a query (``events?afte
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields
 from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from burstlab.fake_aws.faults import FaultRegistry, parse_fault
+from burstlab.fake_aws.faults import Fault, FaultRegistry, parse_fault
 from burstlab.fake_aws.protocols import Response
 from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
+from burstlab.model.modification import ModifyRequest
+from burstlab.model.settings import changeable_settings
 from burstlab.model.volume import MetricFault
 from burstwatch.core.errors import BurstwatchError
 
 CONTROL_PATH: Final = "/_lab/"
 _PARAMETER_SOURCES: Final = {"GET": "query, as in ?name=value", "POST": "JSON object"}
+
+_ROUTE_FIELDS: Final[dict[tuple[str, str], Sequence[str]]] = {
+    ("POST", "clock"): ("speed",),
+    ("POST", "advance"): ("seconds",),
+    ("POST", "load"): ("volume_id", "load", "in_seconds?"),
+    ("POST", "balance"): ("volume_id", "balance_pct"),
+    ("POST", "tags"): ("volume_id", "tags"),
+    ("POST", "attach"): ("volume_id", "instance_id?"),
+    ("POST", "detach"): ("volume_id", "instance_id?"),
+    ("POST", "instance"): ("instance_id", "state?", "instance_type?", "detailed_monitoring?"),
+    ("POST", "instance-balance"): ("instance_id", "io_pct?", "byte_pct?"),
+    ("POST", "instance-bucket"): ("instance_id", "io_pct?", "byte_pct?"),
+    ("POST", "status"): ("volume_id", "status"),
+    ("POST", "modify"): ("volume_id", *(f"{field.name}?" for field in fields(ModifyRequest))),
+    ("POST", "end-modification"): ("volume_id", "state?"),
+    ("GET", "modifications"): ("volume_id",),
+    ("GET", "events"): ("after?",),
+    ("POST", "settings"): tuple(f"{name}?" for name in changeable_settings()),
+    ("POST", "gap"): ("volume_id|instance_id", "seconds", "in_seconds?"),
+    ("POST", "metric-fault"): ("volume_id|instance_id", "status_code", "message?"),
+    ("POST", "faults"): tuple(f"{field.name}?" for field in fields(Fault)),
+    ("POST", "latency"): ("ms", "action?"),
+}
+"""The fields of the routes that have any; one with a question mark may be left out."""
 
 
 class ControlError(BurstwatchError):
@@ -92,8 +118,12 @@ class ControlApi:
     def _index(self, _: Mapping[str, Any]) -> Any:
         return {
             "volumes": len(self._fleet),
-            "routes": [f"{method} {CONTROL_PATH}{name}" for method, name in self._routes]
+            "routes": [
+                " ".join([method, f"{CONTROL_PATH}{name}", *_ROUTE_FIELDS.get((method, name), ())])
+                for method, name in self._routes
+            ]
             + [f"GET {CONTROL_PATH}truth/VOLUME_OR_INSTANCE_ID"],
+            "fields": "POST: one JSON object; GET: the query, as in ?name=value; name?: may be left out",
         }
 
     def _get_clock(self, _: Mapping[str, Any]) -> Any:

@@ -183,6 +183,11 @@ class LabSettings:
             raise ValueError(f"balance_every_s is {self.balance_every_s}: give whole minutes, such as 300")
 
 
+def changeable_settings() -> list[str]:
+    """The settings that can be changed in a running fleet."""
+    return [field.name for field in fields(LabSettings) if field.name not in _FIXED_SETTINGS]
+
+
 def with_changes(settings: LabSettings, changes: Mapping[str, Any]) -> LabSettings:
     """The settings with some of them changed, as JSON gives them.
 

@@ -36,7 +36,8 @@ Examples:
   burstlab serve --traces DIR --scale 4 --size 33
   burstlab serve --volumes 60 --per-instance 6 --instance-type t3.micro
   burstlab serve --as aws-check.json             as burstctl aws-check measured AWS
-  curl -s $AWS_ENDPOINT_URL/_lab/                the requests that control it
+  burstlab serve > lab.env &                     then: eval "$(cat lab.env)"
+  curl -s $AWS_ENDPOINT_URL/_lab/                the requests that control it, and their fields
 \b
 A fleet file:
   volumes:
@@ -187,6 +188,9 @@ def serve(
 
     They and their CloudWatch metrics come from the simulation, everything else from moto. Only the loopback
     interface is listened on.
+
+    It prints "export" lines and then blocks. In a second terminal, paste these lines and run burstctl; the
+    examples show a way without pasting.
     """
     if sum(source is not None for source in (volumes, fleet_file, traces)) > 1:
         raise click.UsageError("--volumes, --fleet and --traces exclude each other: give one")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.policy.policy import CadencePolicy
 from burstwatch.core.watch.api_cost import MONTH_S, metric_usd_per_month
@@ -121,7 +122,7 @@ def list_cost_lines(volumes: int, stack: StackResources, metrics: int) -> Iterat
 
 def list_monthly_costs(volumes: int, stack: StackResources, metrics: int) -> list[tuple[str, float, float]]:
     """What it is for, in dollars at list price, and after what is free; the total last."""
-    interval_s = sweep_interval_s(baseline_iops(SMALL_GIB), CadencePolicy())
+    interval_s = sweep_interval_s(gp2_bucket(baseline_iops(SMALL_GIB)), CadencePolicy())
     watching = volumes * metric_usd_per_month(interval_s)
     rows = [(f"reading a metric of each every {interval_s // 60} min", watching, watching)]
     rows += [

@@ -146,6 +146,13 @@ def _validate_for_stack(text: str, source: str, stack: Deployment) -> Policy:
             f" modify only volumes tagged {granted_tag!r}: its permissions depend on that. To change the"
             " tag, deploy the stack with this policy (cdk deploy)"
         )
+    if denied := [kind for kind in policy.resources.watched if kind not in stack.resources]:
+        wanted = ", ".join(dict.fromkeys([*stack.resources, *denied]))
+        raise SettingsError(
+            f"{source}: resources.{denied[0]}.watch is true, and the stack {stack.name} has no permission to"
+            f" watch that kind. Write resources: [{wanted}] into its stage file, and this policy beside it;"
+            f" then run: cdk deploy -c stage=FILE"
+        )
     return policy
 
 

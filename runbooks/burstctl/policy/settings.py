@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, fields
+from functools import reduce
 from math import inf
+from operator import getitem
 from textwrap import indent
 from typing import Any, Final
 
@@ -12,9 +14,11 @@ from burstctl.cli.text_layout import COLUMNS
 from burstwatch.core.durations import parse_duration
 from burstwatch.core.policy.parsing import parse_dollars, parse_pct
 from burstwatch.core.policy.policy import VERSION, Policy
+from burstwatch.core.policy.resources import ResourcesPolicy
 from burstwatch.core.text import wrap
 
 WINDOWS: Final = "windows"
+RESOURCES: Final = "resources"
 _UNITS: Final[Mapping[Callable[[str], Any], str]] = {
     parse_duration: "duration",
     parse_pct: "%",
@@ -22,6 +26,9 @@ _UNITS: Final[Mapping[Callable[[str], Any], str]] = {
 }
 """The units of what these parsers read; other settings name theirs."""
 
+_RESOURCES_COMMENT: Final = (
+    "Which kinds of resources are watched, and the thresholds of those that differ from gp2."
+)
 _WINDOWS_COMMENT: Final = "Named periods in which volumes are kept flipped (docs/reference/policy.md)."
 
 
@@ -50,26 +57,32 @@ class Setting:
 
 
 def section_meanings() -> dict[str, str]:
-    """What each section is about, in the order of the document: the first line of its class."""
-    return {
-        section.name: str(section.default_factory.__doc__).partition("\n")[0]
-        for section in fields(Policy)
-        if section.name != WINDOWS
-    }
+    """What each section is about, in the order of the document: the first line of its class.
+
+    A section within another has its path: ``resources.ebs``.
+    """
+    sections: dict[str, Any] = {section.name: section.default_factory for section in fields(Policy)}
+    del sections[WINDOWS], sections[RESOURCES]
+    kinds = {f"{RESOURCES}.{kind.name}": kind.default_factory for kind in fields(ResourcesPolicy)}
+    return {name: str(section.__doc__).partition("\n")[0] for name, section in (sections | kinds).items()}
 
 
 def list_settings(policy: Policy) -> Iterator[Setting]:
     """Every setting of the policy but its windows, in the order of the document."""
     values, defaults = policy.to_mapping(), Policy().to_mapping()
     for section in section_meanings():
+        path = section.split(".")
+        section_values, section_defaults = (
+            reduce(getitem, path, document) for document in (values, defaults)
+        )
         for field, (key, value) in zip(
-            fields(getattr(policy, section)), values[section].items(), strict=True
+            fields(reduce(getattr, path, policy)), section_values.items(), strict=True
         ):
             yield Setting(
                 section=section,
                 key=key,
                 value=value,
-                default=defaults[section][key],
+                default=section_defaults[key],
                 unit=_unit(field),
                 meaning=field.metadata["says"],
             )
@@ -80,8 +93,15 @@ def render_policy(policy: Policy, *, has_comments: bool = True) -> str:
     lines = [f"version: {VERSION}"]
     settings = list(list_settings(policy))
     for section, meaning in section_meanings().items():
-        lines += ["", *_comment(meaning)] if has_comments else []
-        lines.append(f"{section}:")
+        *parents, name = section.split(".")
+        margin = "  " * len(parents)
+        if parents and f"{parents[0]}:" not in lines:
+            lines += ["", *_comment(_RESOURCES_COMMENT)] if has_comments else []
+            lines.append(f"{parents[0]}:")
+        elif not parents and has_comments:
+            lines.append("")
+        lines += _comment(meaning, margin) if has_comments else []
+        lines.append(f"{margin}{name}:")
         for setting in settings:
             if setting.section == section:
                 mark = "CHANGED. " if setting.is_changed else ""
@@ -94,8 +114,9 @@ def render_policy(policy: Policy, *, has_comments: bool = True) -> str:
 
 def render_setting(setting: Setting, *, comment: str) -> list[str]:
     """The lines of a setting within its section: a comment, unless it is empty, then its key and value."""
-    comment_lines = _comment(comment, indentation="  ") if comment else []
-    return [*comment_lines, indent(_dump({setting.key: _number_or_text(setting.value)}), "  ")]
+    margin = "  " * (setting.section.count(".") + 1)
+    comment_lines = _comment(comment, margin) if comment else []
+    return [*comment_lines, indent(_dump({setting.key: _number_or_text(setting.value)}), margin)]
 
 
 def _unit(field: Field[Any]) -> str:
@@ -114,5 +135,7 @@ def _dump(document: Any) -> str:
 
 
 def _number_or_text(value: str) -> int | str:
-    """A numeric text as a number, so that the YAML has no quotes; it is parsed to the same text."""
+    """A number or flag as such, so that the YAML has no quotes; it is parsed to the same text."""
+    if value in ("true", "false"):
+        return value == "true"
     return int(value) if value.isascii() and value.isdigit() else value

@@ -108,7 +108,7 @@ def _tiles(fleet_report: FleetReport, lookback: timedelta) -> list[dict[str, str
         if decision.assessment.balance_pct is not None
     ]
     lowest = min(balances, key=lambda pair: pair[0], default=None)
-    lookback_text = f"in {format_lookback(lookback)}"
+    lookback_text = f"in the last {format_lookback(lookback)}"
     return [
         {
             "name": "Lowest balance",
@@ -116,9 +116,9 @@ def _tiles(fleet_report: FleetReport, lookback: timedelta) -> list[dict[str, str
             "says": volume_label(lowest[1]) if lowest else "no volume has one",
         },
         {
-            "name": "Away from gp2",
+            "name": "Volumes flipped",
             "value": f"{costs.on_target:,}",
-            "says": f"of {costs.fleet_cap:,} that may be",
+            "says": f"now; the policy allows {costs.fleet_cap:,}",
         },
         {
             "name": "Flips and returns",
@@ -129,17 +129,17 @@ def _tiles(fleet_report: FleetReport, lookback: timedelta) -> list[dict[str, str
             ),
         },
         {
-            "name": "Flips cost",
+            "name": "Cost of flips",
             "value": format_usd(costs.flips_usd),
             "says": (
-                f"{lookback_text}; saved"
-                f" {format_usd(costs.saved_on_cheaper_usd + costs.saved_by_return_usd)}, see Money"
+                f"{lookback_text}; cheaper types and returns saved"
+                f" {format_usd(costs.saved_on_cheaper_usd + costs.saved_by_return_usd)}"
             ),
         },
         {
-            "name": "Watching costs",
+            "name": "Cost of watching",
             "value": format_usd(usd_per_month_now(fleet_report.decisions)),
-            "says": f"a month as now, {format_usd(pass_report.usd_per_month_idle)} when calm",
+            "says": f"a month as now; {format_usd(pass_report.usd_per_month_idle)} if all were calm",
         },
     ]
 

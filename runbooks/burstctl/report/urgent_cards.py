@@ -1,5 +1,6 @@
 """The urgent volumes: the sentence over everything, and a card for each."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ RUNBOOKS: Final = {
 }
 """What is urgent, and the page for it."""
 
+_BREAK: Final = re.compile(" (?=--|vol-)")
 _MAX_PRINTED_ACTIVITIES: Final = 8  # of each volume on paper, where nothing can be scrolled
 
 
@@ -97,13 +99,21 @@ def _card(decision: Decision, fleet_report: FleetReport, runbooks_url: str) -> d
         "place": _card_location(decision),
         "why": next((text for name, text in facts if name == "Why"), ""),
         "action": action,
-        "is_command": is_command(action),
+        "command_parts": split_command(action) if is_command(action) else [],
         "runbook": runbook,
         "page": str(page),
         "runbook_is_link": runbook.startswith("https://"),
         "facts": [fact for fact in facts if fact[0] != "Why"],
         "story": _printed_activities(decision, fleet_report),
     }
+
+
+def split_command(command: str) -> list[str]:
+    """The parts between which a command may be broken: no ID is broken, and a flag stays with its value.
+
+    ``burstctl flip vol-1 --to gp3`` is ``burstctl flip``, ``vol-1`` and ``--to gp3``.
+    """
+    return _BREAK.split(command)
 
 
 def _printed_activities(decision: Decision, fleet_report: FleetReport) -> list[tuple[str, str]]:

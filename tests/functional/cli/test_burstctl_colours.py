@@ -31,6 +31,7 @@ COMMANDS = {
     "window stop": ["release"],
     "init": ["--email", "a@example.com", "--yes", "--force"],
     "doctor": [],
+    "alert": ["--test"],
     "runbook": [],
     "aws-check": ["--dry-run"],
     "experiment": [],

@@ -322,7 +322,7 @@ ONE_REGION = [
 
 def test_the_commands_that_take_several_are_those_that_the_refusal_names():
     several = [path[0] for path, item in every_command() if isinstance(item, Command) and item.takes_regions]
-    assert several == ["assess", "advise", "hold", "release"]
+    assert several == ["assess", "advise", "hold", "release", "init"]
 
 
 @pytest.mark.parametrize("regions", [BOTH_REGIONS, ("--region", "all")])
@@ -342,9 +342,13 @@ def _arguments_of(path):
     for parameter in dict(every_command())[path].params:
         if not parameter.required:
             continue
-        value = {"lasts": "1h", "reason": "why", "name": "release"}.get(
-            parameter.name, "vol-0123456789abcdef0"
-        )
+        value = {
+            "lasts": "1h",
+            "reason": "why",
+            "name": "release",
+            "instance": "i-0123456789abcdef0",
+            "target_types": "m5.xlarge",
+        }.get(parameter.name, "vol-0123456789abcdef0")
         if isinstance(parameter, click.Option):
             arguments += [parameter.opts[0], value]
         else:

@@ -6,8 +6,10 @@ import re
 import pytest
 from moto.iam.policy_validation import IAMPolicyDocumentValidator
 
+from support.aws.fake_cloudformation import fake_cloudformation
 from support.aws.fake_stack import deploy_stack
 from support.cli_session import add_critical
+from support.fake_slack import start_fake_slack
 from support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "permissions.md").read_text()
@@ -107,6 +109,26 @@ def test_doctor_calls_nothing_that_no_policy_allows(cli, lab):
 
     sections = ("To look", "To flip", "With a deployed stack", "To check the setup")
     assert called <= operations(allowed_actions(*sections))
+
+
+def test_a_test_of_the_alerts_calls_exactly_what_its_policy_allows(cli, lab):
+    """With a topic, a chat topic and a secret; those who run it have the policies above as well."""
+    sns = lab.client("sns")
+    topic, chat = (sns.create_topic(Name=name)["TopicArn"] for name in ("alerts", "chat"))
+    deploy_stack(lab, topic_arn=topic)
+    with start_fake_slack() as slack, fake_cloudformation() as created:
+        client = lab.client("secretsmanager")
+        secret = client.create_secret(Name=f"slack-{id(slack)}", SecretString=slack.url)["Name"]
+        cli.set(AWS_ENDPOINT_URL_CLOUDFORMATION=created.url, AWS_ENDPOINT_URL_LAMBDA=created.url)
+        created.function("Notify")["Environment"] = {
+            "Variables": {"BURSTWATCH_SLACK_SECRET": secret, "BURSTWATCH_CHAT_TOPIC_ARN": chat}
+        }
+        result = cli.run("alert", "--test", "--json")
+
+    called = {call.replace("secrets-manager:", "secretsmanager:") for call in result.document["api_calls"]}
+    own = allowed_actions("To test the alerts")
+    assert own <= called
+    assert called - own <= allowed_actions("To look", "With a deployed stack") | {"sts:GetCallerIdentity"}
 
 
 @pytest.mark.parametrize("section", [name for name in SECTIONS if name.startswith("To ")])

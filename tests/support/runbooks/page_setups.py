@@ -379,6 +379,15 @@ def deployed_under_pushed_policy(stage: PageEnvironment) -> None:
     functions.deploy_policy("version: 1\nflip:\n  cooldown: 1h\n")
 
 
+@page_setup("TestAlert")
+def alerts_tested(stage: PageEnvironment) -> None:
+    functions = stage.add_stack()
+    stage.add_parts()
+    sns = stage.lab.client("sns")
+    sns.subscribe(TopicArn=functions.topic_arn, Protocol="email", Endpoint="oncall@example.com")
+    stage.burstctl("alert", "--test")
+
+
 # ---- planned jobs
 
 

@@ -22,6 +22,7 @@ from burstwatch.core.ebs.modification import Modification, VolumeSpec
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.instances.instance import Instance
 from burstwatch.core.text import sanitise
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ _MAX_NUMBER: Final = 2**31 - 1
 """The largest number that an EC2 integer holds."""
 
 _MAX_ID_CHARS: Final = 64  # an ID of AWS has 21 characters, and the ledger uses it as a key.
+_ID: Final = re.compile(
+    r'[ -"$-~]+'
+)  # printable ASCII; in the ledger, a # separates a bucket from its resource
 _MAX_SHOWN_CHARS: Final = 80  # Keeps the quoted value from hiding the rest of the message.
 _MIB_PER_MB: Final = 1e6 / 2**20  # EbsOptimizedInfo is in MB/s, EBS volumes are in MiB/s
 _IN_PROGRESS_STATES: Final = ("modifying", "optimizing")
@@ -73,12 +77,13 @@ class InstanceStates:
     """EC2's state of each instance; an instance that EC2 no longer knows is ``terminated``.
 
     ``types`` has the type of each instance that EC2 still knows, such as ``m5.large``; ``names`` has the Name
-    tag of those that have one.
+    tag of those that have one, and ``volume_ids`` their attached volumes.
     """
 
     states: Mapping[str, str] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    volume_ids: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unread: Mapping[str, AwsFailure] = field(default_factory=dict)
 
 
@@ -98,6 +103,15 @@ class EbsLimitsResult:
     """What each instance type allows its volumes together; EC2 shows no limits of a type in neither field."""
 
     limits: Mapping[str, InstanceLimits] = field(default_factory=dict)
+    unread: Mapping[str, AwsFailure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstancesResult:
+    """Each requested ID is in ``instances``, in ``missing``, or in ``unread`` with the reason."""
+
+    instances: Sequence[Instance] = ()
+    missing: Sequence[str] = ()
     unread: Mapping[str, AwsFailure] = field(default_factory=dict)
 
 
@@ -137,6 +151,7 @@ class Ec2Reader:
         self._client = client
         self._includes_managed = True
         self._ebs_limits: dict[str, InstanceLimits | None] = {}
+        self._families: dict[str, Mapping[str, InstanceLimits]] = {}
 
     def volumes(
         self,
@@ -184,9 +199,8 @@ class Ec2Reader:
         instances = {
             instance["InstanceId"]: instance
             for page in self._describe_by_id(_INSTANCE_LOOKUP, requested_ids, unread)
-            for reservation in _mappings(page, "Reservations")
-            for instance in _mappings(reservation, "Instances")
-            if instance.get("InstanceId") in requested_ids
+            for instance in _instances_in(page)
+            if isinstance(instance, Mapping) and instance.get("InstanceId") in requested_ids
         }
         states = {
             instance_id: _string(_nested(description, "State"), "Name") or "unknown"
@@ -206,7 +220,62 @@ class Ec2Reader:
         terminated = dict.fromkeys(
             (instance_id for instance_id in requested_ids if instance_id not in known_ids), "terminated"
         )
-        return InstanceStates(states=states | terminated, types=types, names=names, unread=unread)
+        return InstanceStates(
+            states=states | terminated,
+            types=types,
+            names=names,
+            volume_ids={
+                instance_id: _attached_volume_ids(description)
+                for instance_id, description in instances.items()
+            },
+            unread=unread,
+        )
+
+    def running_instances(
+        self, *, report_failure: FailureCallback, on_page: Callable[[], None] = lambda: None
+    ) -> Iterator[Instance]:
+        """Every running instance of the region, without the limits of its type.
+
+        Raises:
+            AwsError: a page could not be read; the instances yielded until then are incomplete.
+        """
+        action, filters = _INSTANCE_LOOKUP.action, {"instance-state-name": ["running"]}
+        for page in self._list_pages("describe_instances", "Reservations", action, filters):
+            on_page()
+            yield from _parse_each(
+                _instances_in(page), parse_instance, action, report_failure, id_key="InstanceId"
+            )
+
+    def instances_by_id(self, instance_ids: Iterable[str]) -> InstancesResult:
+        """Describe these instances, without the limits of their types."""
+        requested_ids = list(dict.fromkeys(instance_ids))
+        unread: dict[str, AwsFailure] = {}
+        instances = [
+            instance
+            for page in self._describe_by_id(_INSTANCE_LOOKUP, requested_ids, unread)
+            for instance in _parse_each(
+                _instances_in(page),
+                parse_instance,
+                _INSTANCE_LOOKUP.action,
+                unread.__setitem__,
+                id_key="InstanceId",
+            )
+        ]
+        known_ids = {instance.instance_id for instance in instances} | unread.keys()
+        missing = [instance_id for instance_id in requested_ids if instance_id not in known_ids]
+        return InstancesResult(instances=instances, missing=missing, unread=unread)
+
+    def family_limits(self, instance_type: str) -> Mapping[str, InstanceLimits]:
+        """What each type of the same family (``m5.*``) allows its volumes; read once per reader.
+
+        Raises:
+            AwsError: the types could not be read.
+        """
+        family = instance_type.partition(".")[0]
+        if family not in self._families:
+            limits = self._read_ebs_limits([f"{family}.*"])
+            self._families[family] = {name: known for name, known in limits.items() if known is not None}
+        return self._families[family]
 
     def ebs_limits(self, instance_types: Iterable[str]) -> EbsLimitsResult:
         """Read what these instance types allow their volumes together; each type is read once per reader.
@@ -376,8 +445,11 @@ def _parse_each(
     parse: Callable[[Description], _Read],
     action: str,
     report_failure: FailureCallback,
+    *,
+    id_key: str = "VolumeId",
 ) -> Iterator[_Read]:
     """Parse each description; those that cannot be parsed are reported one by one."""
+    noun = id_key.removesuffix("Id")
     for description in descriptions:
         try:
             value = parse(_require_mapping(description))
@@ -385,14 +457,16 @@ def _parse_each(
             reason = f"AWS's answer has no {error}" if isinstance(error, KeyError) else str(error)
             failure = AwsFailure(
                 kind=FailureKind.BROKEN,
-                code="UnreadableVolume",
+                code=f"Unreadable{noun}",
                 message=reason,
-                next_step="it is not watched until this is fixed, see `aws ec2 describe-volumes`",
+                next_step=(f"it is not watched until this is fixed, see `aws ec2 describe-{noun.lower()}s`"),
                 action=action,
             )
-            raw_id = description.get("VolumeId") if isinstance(description, Mapping) else None
+            raw_id = description.get(id_key) if isinstance(description, Mapping) else None
             shown_id = sanitise(raw_id, _MAX_ID_CHARS) if isinstance(raw_id, str) else ""
-            report_failure(shown_id or "(a volume without id)", failure)
+            report_failure(
+                shown_id or f"(a{'n' if noun == 'Instance' else ''} {noun.lower()} without id)", failure
+            )
         else:
             yield value
 
@@ -418,7 +492,7 @@ def parse_volume(description: Description) -> Volume:
     if operator.get("Managed"):
         managed_by = _string(operator, "Principal") or "an AWS service"
     return Volume(
-        volume_id=_parse_volume_id(description),
+        volume_id=_parse_id(description, "VolumeId"),
         volume_type=_required(description, "VolumeType", _string),
         size_gib=_required(description, "Size", _integer),
         created_at=_to_utc(description.get("CreateTime")) or _EPOCH,
@@ -437,6 +511,39 @@ def parse_volume(description: Description) -> Volume:
     )
 
 
+def parse_instance(description: Description) -> Instance:
+    """Parse one entry of DescribeInstances, without the limits of its type.
+
+    An instance without a launch time counts as old: otherwise its missing data would count as ``too_new``.
+
+    Raises:
+        KeyError: it has no ID or type.
+        ValueError: one of these is invalid.
+    """
+    return Instance(
+        instance_id=_parse_id(description, "InstanceId"),
+        instance_type=sanitise(_required(description, "InstanceType", _string), _MAX_ID_CHARS),
+        state=_string(_nested(description, "State"), "Name") or "unknown",
+        launched_at=_to_utc(description.get("LaunchTime")) or _EPOCH,
+        has_detailed_monitoring=_string(_nested(description, "Monitoring"), "State")
+        in ("enabled", "pending"),
+        volume_ids=_attached_volume_ids(description),
+        tags=_tags(description),
+    )
+
+
+def _attached_volume_ids(description: Description) -> tuple[str, ...]:
+    mappings = (_nested(mapping, "Ebs") for mapping in _mappings(description, "BlockDeviceMappings"))
+    return tuple(sorted({volume_id for ebs in mappings if (volume_id := _string(ebs, "VolumeId"))}))
+
+
+def _instances_in(page: Description) -> Iterator[Description]:
+    """The instances of a page of DescribeInstances, which groups them by reservation."""
+    for reservation in _mappings(page, "Reservations"):
+        instances = reservation.get("Instances")
+        yield from instances if isinstance(instances, list | tuple) else ()
+
+
 def parse_modification(description: Description) -> Modification:
     """Parse one entry of DescribeVolumesModifications.
 
@@ -445,7 +552,7 @@ def parse_modification(description: Description) -> Modification:
         ValueError: one of these is invalid.
     """
     return Modification(
-        volume_id=_parse_volume_id(description),
+        volume_id=_parse_id(description, "VolumeId"),
         state=_required(description, "ModificationState", _string),
         original=_parse_provision(description, "Original"),
         target=_parse_provision(description, "Target"),
@@ -510,17 +617,17 @@ def _to_utc(value: Any) -> datetime | None:
         return None
 
 
-def _parse_volume_id(description: Description) -> str:
-    """The ID of the volume; invalid text must not become a key of the ledger.
+def _parse_id(description: Description, key: str) -> str:
+    """The ID of a resource; invalid text must not become a key of the ledger.
 
     Raises:
         KeyError: there is no ID.
         ValueError: the ID is invalid.
     """
-    volume_id = _required(description, "VolumeId", _string)
-    if len(volume_id) > _MAX_ID_CHARS or not volume_id.isascii() or not volume_id.isprintable():
-        raise ValueError(f"its VolumeId is {_quote(volume_id)}")
-    return volume_id
+    resource_id = _required(description, key, _string)
+    if len(resource_id) > _MAX_ID_CHARS or not _ID.fullmatch(resource_id):
+        raise ValueError(f"its {key} is {_quote(resource_id)}")
+    return resource_id
 
 
 def _require_mapping(value: Any) -> Description:

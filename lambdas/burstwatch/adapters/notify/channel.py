@@ -48,6 +48,7 @@ def sanitise_alert(alert: Alert) -> Alert:
         alert_id=_sanitise(alert.alert_id),
         volume_id=_sanitise(alert.volume_id, MAX_NAME_WIDTH),
         volume=_sanitise(alert.volume),
+        resource=_sanitise(alert.resource),
         reading=_sanitise(alert.reading),
         forecast=_sanitise(alert.forecast),
         evidence=_sanitise(alert.evidence),

@@ -26,6 +26,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.display_name import format_attachment
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.location import AwsLocation
+from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.text import format_duration, format_instant, sanitise
 
 ALARM_KIND: Final = "CloudWatchAlarm"
@@ -196,7 +197,7 @@ def message_from_alert(alert: Alert) -> ChatMessage:
             (label, address)
             for label, address in (
                 ("Runbook", runbook_reference(safe_alert.kind, safe_alert.runbook)),
-                ("Volume in the AWS console", safe_alert.console_url),
+                (f"{_noun(safe_alert)} in the AWS console", safe_alert.console_url),
             )
             if address
         ),
@@ -205,17 +206,26 @@ def message_from_alert(alert: Alert) -> ChatMessage:
 
 def _facts(alert: Alert) -> tuple[tuple[str, str], ...]:
     """What the title does not have; it has the level, the region, and the name or else the ID."""
-    volume, name = alert.volume, display_name_in(alert.volume)
+    volume, resource, name = alert.volume, alert.resource, display_name_in(alert.resource)
     attachment = format_attachment(
         volume.get("device"), volume.get("instance_id"), volume.get("instance_name")
     )
     labelled_texts = (
         ("Kubernetes", " ".join(_kubernetes(volume, name or ""))),
-        ("Volume", alert.volume_id if name else None),
+        (_noun(alert), alert.resource_id if name else None),
+        ("Type", resource["instance_type"]),
         ("Attached as", attachment),
-        ("Account", volume.get("account")),
+        ("Account", resource["account"]),
     )
     return tuple((label, text) for label, text in labelled_texts if text)
+
+
+def _noun(alert: Alert) -> str:
+    """What people call the resource; a kind of a later version is just a resource."""
+    resource_type = alert.resource["resource_type"] or ResourceType.EBS
+    return (
+        ResourceType(resource_type).noun.capitalize() if resource_type in list(ResourceType) else "Resource"
+    )
 
 
 def _kubernetes(volume: Mapping[str, Any], display_name: str) -> list[str]:

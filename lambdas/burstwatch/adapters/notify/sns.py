@@ -14,7 +14,7 @@ from burstwatch.core.text import sanitise
 
 if TYPE_CHECKING:
     from types_boto3_sns import SNSClient
-    from types_boto3_sns.type_defs import MessageAttributeValueTypeDef
+    from types_boto3_sns.type_defs import MessageAttributeValueTypeDef, PublishResponseTypeDef
 
 _MAX_BYTES: Final = 256 * 1024
 """The limit of body and attributes together; a topic may allow more (up to 1 MiB), but none allows less."""
@@ -54,13 +54,24 @@ class SnsChannel:
         self._topic_arn = topic_arn
 
     def send(self, alert: Alert) -> None:
+        self._publish(alert)
+
+    def send_and_get_id(self, alert: Alert) -> str:
+        """Send the alert; return SNS's ID of the message.
+
+        Raises:
+            ChannelError: SNS did not accept it.
+        """
+        return self._publish(alert)["MessageId"]
+
+    def _publish(self, alert: Alert) -> "PublishResponseTypeDef":
         attributes = _attributes(alert)
         fifo_parameters = {
             "MessageGroupId": alert.volume_id or "burstwatch",
             "MessageDeduplicationId": alert.alert_id,
         }
         try:
-            self._client.publish(
+            return self._client.publish(
                 TopicArn=self._topic_arn,
                 Subject=_subject(alert),
                 Message=_message(alert, _MAX_BYTES - _size(attributes)),
@@ -100,9 +111,10 @@ def _attributes(alert: Alert) -> "dict[str, MessageAttributeValueTypeDef]":
     values = {
         "kind": str(alert.kind),
         "level": str(alert.level),
-        "volume_id": alert.volume_id or "none",
-        "region": alert.volume.get("region") or "unknown",
-        "account": alert.volume.get("account") or "unknown",
+        "volume_id": (alert.volume_id if alert.is_about_volumes else None) or "none",
+        "resource_id": alert.resource_id or "none",
+        "region": alert.resource["region"] or "unknown",
+        "account": alert.resource["account"] or "unknown",
     }
     return {
         name: {"DataType": "String", "StringValue": sanitise(value, _MAX_TEXT_CHARS)}

@@ -15,8 +15,13 @@ from burstwatch.core.assessment.severity import BALANCE_REASON, PACE_REASON, Lev
 from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.buckets.sparkline import describe_balance_history
 from burstwatch.core.ebs.display_name import claim_of, cluster_of, display_name_of
+from burstwatch.core.ebs.gp2_bucket import EBS_IO
+from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT, HDD_RATES
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.instances.instance import Instance
+from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT
 from burstwatch.core.location import AwsLocation
+from burstwatch.core.resource_type import ResourceType, resource_id_in, subject_of
 from burstwatch.core.text import (
     format_instant,
     format_relative_time,
@@ -27,12 +32,20 @@ from burstwatch.core.text import (
 )
 
 if TYPE_CHECKING:
-    from documents.alert import AlertReadingDocument, AlertVolumeDocument, ForecastDocument
+    from documents.alert import (
+        AlertReadingDocument,
+        AlertResourceDocument,
+        AlertVolumeDocument,
+        ForecastDocument,
+    )
     from documents.shared import NamesDocument
 
 SCHEMA: Final = "burstwatch.alert/v1"
 _MAX_NAMED_IN_DIGEST: Final = 20
 """A judgement: no one reads more lines of one message."""
+_CREDITS: Final = {
+    kind.name: kind.credits for kind in (EBS_IO, EBS_THROUGHPUT, INSTANCE_IO, INSTANCE_THROUGHPUT)
+}
 _COMMAND_PREFIXES: Final = ("aws ", "burstctl ")
 _MINUTE_S: Final = 60
 _FAR_ESTIMATE_S: Final = 2 * 3600
@@ -59,6 +72,7 @@ class AlertKind(StrEnum):
     WINDOW_MISSED = "WindowMissed"
     POLICY_REJECTED = "PolicyRejected"
     DIGEST = "AlertDigest"
+    TEST = "TestAlert"
 
 
 _EVENT_TITLES: Final[Mapping[str, str]] = {
@@ -73,10 +87,13 @@ _EVENT_TITLES: Final[Mapping[str, str]] = {
     AlertKind.CRITICAL_ON_BURST: "at risk",
     AlertKind.WINDOW_STARTING: "window",
     AlertKind.WINDOW_MISSED: "window missed",
+    AlertKind.TEST: "test",
 }
 """The alerts about something that happened, and what it is called in a digest."""
 
-_EXPECTED_EVENTS: Final = frozenset({AlertKind.FLIPPED, AlertKind.FLIPPED_BACK, AlertKind.WINDOW_STARTING})
+_EXPECTED_EVENTS: Final = frozenset(
+    {AlertKind.FLIPPED, AlertKind.FLIPPED_BACK, AlertKind.WINDOW_STARTING, AlertKind.TEST}
+)
 _BALANCE_ALERTS: Final = frozenset(
     {AlertKind.DRAINING, AlertKind.EXHAUSTED, AlertKind.RECOVERED, AlertKind.TELEMETRY_GAP}
 )
@@ -97,10 +114,23 @@ _REQUIRED_KEYS: Final[Mapping[str, Sequence[str]]] = {
         "region",
         "account",
     ),
+    "resource": (
+        "resource_id",
+        "resource_type",
+        "bucket",
+        "name",
+        "called",
+        "instance_type",
+        "region",
+        "account",
+    ),
     "reading": (
         "burst_balance_pct",
         "credits",
         "baseline_iops",
+        "unit",
+        "baseline",
+        "baseline_unit",
         "datapoint_at",
         "datapoint_age_s",
         "unknown_reason",
@@ -125,9 +155,10 @@ _REQUIRED_KEYS: Final[Mapping[str, Sequence[str]]] = {
 class Alert:
     """One message; ``make_alert_id`` is the same whenever the same alert is sent again.
 
-    ``level`` is the volume's, whatever the alert is about. ``volume_id`` is None for an alert about a window
-    or about the watchdog itself. The mappings hold JSON values only; ``volume``, ``reading`` and ``forecast``
-    always have all their keys, with None for what is not known.
+    ``level`` is the bucket's, whatever the alert is about. ``volume_id`` is the key of the bucket in the
+    ledger, for a volume its ID; None for an alert about a window or about the watchdog itself. The mappings
+    hold JSON values only; ``volume``, ``resource``, ``reading`` and ``forecast`` always have all their keys,
+    with None for what is not known. An alert about a volume that has no ``resource`` gets one.
     """
 
     alert_id: str
@@ -138,6 +169,7 @@ class Alert:
     at_s: int
     is_reminder: bool = False
     volume: Mapping[str, Any] = field(default_factory=dict)
+    resource: Mapping[str, Any] = field(default_factory=dict)
     reading: Mapping[str, Any] = field(default_factory=dict)
     forecast: Mapping[str, Any] = field(default_factory=dict)
     evidence: Mapping[str, Any] = field(default_factory=dict)
@@ -148,6 +180,18 @@ class Alert:
     def __post_init__(self) -> None:
         for name, keys in _REQUIRED_KEYS.items():
             object.__setattr__(self, name, dict.fromkeys(keys) | dict(getattr(self, name)))
+        if self.resource["resource_id"] is None:
+            object.__setattr__(self, "resource", dict(self.resource) | _resource_of_volume(self.volume))
+
+    @property
+    def resource_id(self) -> str | None:
+        """The ID of the resource that it is about; None if it is about no one resource."""
+        return None if self.volume_id is None else resource_id_in(self.volume_id)
+
+    @property
+    def is_about_volumes(self) -> bool:
+        """Whether it is about a volume, or about no resource in particular."""
+        return self.resource["resource_type"] in (None, ResourceType.EBS)
 
     def to_document(self) -> dict[str, Any]:
         """The alert in the schema ``burstwatch.alert/v1``."""
@@ -158,7 +202,8 @@ class Alert:
             "level": str(self.level),
             "previous_level": str(self.previous_level),
             "is_reminder": self.is_reminder,
-            "volume": dict(self.volume),
+            "volume": dict(self.volume) if self.is_about_volumes else None,
+            "resource": dict(self.resource),
             "reading": dict(self.reading),
             "forecast": dict(self.forecast),
             "evidence": dict(self.evidence),
@@ -170,21 +215,41 @@ class Alert:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """The inverse of ``to_document``."""
+        """The inverse of ``to_document``; the first version wrote no ``resource``."""
+        resource, volume = _read_facts(document.get("resource") or {}), _read_facts(document["volume"] or {})
+        resource_type, bucket = resource.get("resource_type"), resource.get("bucket")
+        subject = _OPTIONAL_TEXT(volume.get("volume_id"))
+        if resource_type not in (None, ResourceType.EBS):
+            subject = subject_of(ResourceType(resource_type), str(resource["resource_id"]), str(bucket))
         return cls(
             alert_id=stored_values.read_text(document["alert_id"]),
             kind=AlertKind(document["kind"]),
             level=Level(document["level"]),
             previous_level=Level(document["previous_level"]),
-            volume_id=_OPTIONAL_TEXT(document["volume"].get("volume_id")),
+            volume_id=subject,
             at_s=int(stored_values.read_instant(datetime.fromisoformat(document["time"]).timestamp())),
             is_reminder=stored_values.read_bool(document["is_reminder"]),
-            volume=_read_facts(document["volume"]),
+            volume=volume,
+            resource=resource,
             reading=_read_facts(document["reading"]),
             forecast=_read_facts(document["forecast"]),
             evidence=stored_values.read_mapping(document["evidence"]),
             **{key: _OPTIONAL_TEXT(document[key]) for key in ("action", "runbook", "console_url")},
         )
+
+
+def _resource_of_volume(volume: Mapping[str, Any]) -> dict[str, Any]:
+    """The resource of an alert that has only its volume."""
+    place = {name: volume[name] for name in ("region", "account")}
+    if volume["volume_id"] is None:
+        return place
+    return place | {
+        "resource_id": volume["volume_id"],
+        "resource_type": str(ResourceType.EBS),
+        "bucket": (EBS_THROUGHPUT if volume["volume_type"] in HDD_RATES else EBS_IO).name,
+        "name": volume["name"],
+        "called": volume["called"],
+    }
 
 
 _OPTIONAL_TEXT: Final = stored_values.or_none(stored_values.read_text)
@@ -200,7 +265,9 @@ def _read_facts(document: Any) -> Mapping[str, Any]:
     return facts
 
 
-_NUMERIC_KEYS: Final = frozenset({"burst_balance_pct", "credits", "baseline_iops", "size_gib", "drain_per_s"})
+_NUMERIC_KEYS: Final = frozenset(
+    {"burst_balance_pct", "credits", "baseline_iops", "baseline", "size_gib", "drain_per_s"}
+)
 
 
 def alert_urgency(alert: Alert) -> Level:
@@ -232,6 +299,28 @@ def describe_volume(volume: Volume, location: AwsLocation) -> "AlertVolumeDocume
     }
 
 
+def describe_resource(assessment: Assessment, location: AwsLocation) -> "AlertResourceDocument":
+    """The resource and its bucket as alerts carry them."""
+    resource = assessment.resource
+    return {
+        "resource_id": resource.resource_id,
+        "resource_type": resource.resource_type,
+        "bucket": assessment.kind.name,
+        "name": resource.name,
+        "called": display_name_of(resource) if isinstance(resource, Volume) else resource.name,
+        "instance_type": None if isinstance(resource, Volume) else resource.instance_type,
+        "region": location.region,
+        "account": location.account,
+    }
+
+
+def console_url(resource: Volume | Instance, location: AwsLocation) -> str:
+    """The page of the resource in the AWS console."""
+    if isinstance(resource, Volume):
+        return location.volume_url(resource.volume_id)
+    return location.instance_url(resource.instance_id)
+
+
 def describe_names(volume: Volume) -> "NamesDocument":
     """The names of the volume, for programs: each name by itself, and the one that people use."""
     claim = claim_of(volume)
@@ -250,12 +339,20 @@ def describe_reading(assessment: Assessment) -> "AlertReadingDocument":
     return {
         "burst_balance_pct": assessment.balance_pct,
         "credits": rounded_or_none(assessment.credits_left),
-        "baseline_iops": assessment.baseline_iops,
+        "baseline_iops": baseline_iops_or_none(assessment),
+        "unit": assessment.kind.unit,
+        "baseline": round(assessment.bucket.refill_per_s, 1),
+        "baseline_unit": assessment.kind.rate_unit,
         "datapoint_at": format_instant(sample.end_at_s) if sample else None,
         "datapoint_age_s": rounded_or_none(assessment.age_s),
         "unknown_reason": assessment.unknown_reason,
         "unknown_because": assessment.unknown_because,
     }
+
+
+def baseline_iops_or_none(assessment: Assessment) -> int | None:
+    """The baseline of a volume that counts operations, as documents have it; None for any other bucket."""
+    return assessment.baseline_iops if assessment.kind is EBS_IO else None
 
 
 def describe_forecast(assessment: Assessment, now_s: float) -> "ForecastDocument":
@@ -357,8 +454,10 @@ def _urgency_key(alert: Alert) -> tuple[int, float]:
 def _digest_line(alert: Alert) -> dict[str, Any]:
     return {
         "volume_id": alert.volume_id,
-        "name": alert.volume["name"],
-        "called": display_name_in(alert.volume),
+        "resource_id": alert.resource_id,
+        "bucket": alert.resource["bucket"],
+        "name": alert.resource["name"],
+        "called": display_name_in(alert.resource),
         "kind": str(alert.kind),
         "level": str(alert.level),
         "burst_balance_pct": alert.reading["burst_balance_pct"],
@@ -393,6 +492,28 @@ def make_policy_rejected(
     )
 
 
+def make_test_alert(
+    alert_id: str, *, route: str, sender: str, location: AwsLocation, runbooks_url: str, now_s: int
+) -> Alert:
+    """The alert that shows whether people are reached; ``route`` is how it was sent, ``sender`` by whom.
+
+    It is never in a ledger, so ``alert_id`` must be different each time.
+    """
+    return make_fleet_alert(
+        AlertKind.TEST,
+        alert_id,
+        level=Level.OK,
+        evidence={
+            "summary": "this message is a test of the alerts, and nothing is wrong",
+            "details": [f"{sender} sent it with burstctl alert --test, {route}."],
+        },
+        action=f"Confirm to {sender} that it arrived. There is nothing else to do.",
+        location=location,
+        runbooks_url=runbooks_url,
+        now_s=now_s,
+    )
+
+
 def is_command(action: str) -> bool:
     """Whether an action can be pasted into a shell; otherwise it is a sentence."""
     return action.startswith(_COMMAND_PREFIXES)
@@ -412,7 +533,7 @@ def runbook_reference(page: str, link: str | None) -> str:
 
 
 def display_name_in(volume: Mapping[str, Any]) -> str | None:
-    """The name that people use for the volume of an alert; None if it has none."""
+    """The name that people use for the volume or resource of an alert; None if it has none."""
     return volume.get("called") or volume.get("name")
 
 
@@ -433,9 +554,9 @@ def further_commands(alert: Alert) -> list[tuple[str, str]]:
     """Commands that show more, or leave more time; each with what it is for."""
     if alert.volume_id is None or alert.kind not in _BALANCE_ALERTS - {AlertKind.RECOVERED}:
         return []
-    volume = f"{alert.volume_id} --region {alert.volume['region']}"
+    volume = f"{alert.resource_id} --region {alert.resource['region']}"
     commands = [("See why", f"burstctl explain {volume}")]
-    if alert.evidence.get("mode") == "auto":
+    if alert.evidence.get("mode") == "auto" and alert.resource["bucket"] == EBS_IO.name:
         commands.append(
             ("Keep the watchdog off it", f"burstctl hold {volume} --for 2h --reason 'looking at it'")
         )
@@ -474,9 +595,9 @@ def format_title(alert: Alert) -> str:
 
     ``CRITICAL: ci-7 is empty in about 12 min (us-east-1)``.
     """
-    name = display_name_in(alert.volume) or alert.volume_id
+    name = display_name_in(alert.resource) or alert.resource_id
     text = " ".join(filter(None, (name, _format_title_detail(alert))))
-    region = alert.volume.get("region")
+    region = alert.resource["region"]
     where = f" ({region})" if region and region not in text else ""
     return f"{'STILL ' if alert.is_reminder else ''}{_title_lead(alert).upper()}: {text}{where}"
 
@@ -512,7 +633,10 @@ def _format_title_detail(alert: Alert) -> str:
         case _:
             target_text = alert.evidence.get("changing_to")
             progress = f" while AWS makes it {target_text}" if target_text else ""
-            detail = f"{_format_time_left(alert.forecast)}{progress}"
+            time_left = _format_time_left(alert.forecast)
+            if not alert.is_about_volumes:
+                time_left = f"{_credits(alert)}: {time_left.removeprefix('is ')}"
+            detail = f"{time_left}{progress}"
     return detail
 
 
@@ -521,7 +645,19 @@ def _format_exhausted(alert: Alert) -> str:
         return f"has no credits left while AWS makes it {target_text}"
     if _is_refilling(alert.forecast):
         return f"is refilling, {alert.reading['burst_balance_pct']:.1f} % so far"
-    return f"is out of credits, throttled to {alert.reading['baseline_iops']:,} IOPS"
+    return f"is out of {_credits(alert)}, throttled to {_format_baseline(alert.reading)}"
+
+
+def _credits(alert: Alert) -> str:
+    """What people call the credits of the bucket; a bucket of a later version has just credits."""
+    return _CREDITS.get(str(alert.resource["bucket"]), "credits")
+
+
+def _format_baseline(reading: Mapping[str, Any]) -> str:
+    """``300 IOPS``; an alert of the first version has no unit."""
+    if reading["baseline"] is None:
+        return f"{reading['baseline_iops']:,} IOPS"
+    return f"{round(reading['baseline'], 1):,.10g} {reading['baseline_unit']}"
 
 
 def _is_refilling(forecast: Mapping[str, Any]) -> bool:
@@ -560,6 +696,7 @@ def format_sentences(alert: Alert) -> list[str]:
         alert.evidence.get("duration"),
         _credits_sentence(alert),
         *format_drain_cause(alert.evidence, at_s=alert.at_s),
+        *(f"{sentence}." for sentence in alert.evidence.get("witness", ())),
         *alert.evidence.get("host_says", ()),
         *(f"{reason}." for reason in alert.evidence.get("proposal", ())[-1:]),
         _act_at_sentence(alert),
@@ -601,21 +738,22 @@ def _reading_sentence(alert: Alert) -> str:
         detail = reading.get("unknown_because") or _describe_unknown(str(reading.get("unknown_reason")))
         return f"Balance unknown: {detail.rstrip('.')}; it was {alert.previous_level}."
     datapoint_time = format_time(to_epoch_s(reading["datapoint_at"]), alert.at_s)
-    balance = f"Burst balance {reading['burst_balance_pct']:.1f} % at {datapoint_time} UTC"
+    label = "Burst balance" if alert.is_about_volumes else f"Its {_credits(alert)}:"
+    balance = f"{label} {reading['burst_balance_pct']:.1f} % at {datapoint_time} UTC"
     forecast_text = _format_times_of_day(alert.forecast) or format_forecast(alert.forecast) or ""
-    if (flow := _format_flow(alert.forecast)) is not None:
+    if (flow := _format_flow(alert.forecast, _unit(reading))) is not None:
         balance += f", {flow}"
         forecast_text = forecast_text.removeprefix("refilling").removeprefix("; ")
     return f"{balance}{f'; {forecast_text}' if forecast_text else ''}."
 
 
-def _format_flow(forecast: Mapping[str, Any]) -> str | None:
+def _format_flow(forecast: Mapping[str, Any], unit: str) -> str | None:
     """``draining at 2,100 credits/s``; None if the balance neither drains steadily nor refills."""
     rate_per_s = forecast.get("drain_per_s") or 0.0
     if round(rate_per_s) < 0:
-        return f"refilling at {_format_rate(-rate_per_s)} credits/s"
+        return f"refilling at {_format_rate(-rate_per_s)} {unit}/s"
     if rate_per_s > 0 and forecast.get("time_to_empty_s") is not None:
-        return f"draining at {_format_rate(rate_per_s)} credits/s"
+        return f"draining at {_format_rate(rate_per_s)} {unit}/s"
     return None
 
 
@@ -637,10 +775,17 @@ def _describe_unknown(reason: str) -> str:
 
 
 def _credits_sentence(alert: Alert) -> str | None:
-    credits_left, baseline = alert.reading.get("credits"), alert.reading.get("baseline_iops")
-    if credits_left is None or baseline is None or alert.reading.get("burst_balance_pct") is None:
+    reading = alert.reading
+    if reading.get("credits") is None or reading.get("burst_balance_pct") is None:
         return None
-    return f"{credits_left:,} credits left; baseline {baseline:,} IOPS ({alert.volume['size_gib']} GiB)."
+    model = f"{alert.volume['size_gib']} GiB" if alert.is_about_volumes else alert.resource["instance_type"]
+    credits_left = f"{reading['credits']:,} {_unit(reading)} left"
+    return f"{credits_left}; baseline {_format_baseline(reading)} ({model})."
+
+
+def _unit(reading: Mapping[str, Any]) -> str:
+    """What people call one unit of the balance; an alert of the first version has no unit."""
+    return "credits" if reading["unit"] in (None, "operations") else str(reading["unit"])
 
 
 def _format_rate(per_s: float) -> str:
@@ -662,7 +807,8 @@ def _digest_sentences(alert: Alert) -> list[str]:
 
 def _digest_sentence(line: Mapping[str, Any], now_s: int) -> str:
     name = display_name_in(line)
-    label, volume_id = name or line["volume_id"], f" ({line['volume_id']})" if name else ""
+    resource_id = line.get("resource_id") or line["volume_id"]
+    label, volume_id = name or resource_id, f" ({resource_id})" if name else ""
     if line.get("summary"):
         subject_text = " ".join(filter(None, (label, line["summary"])))
         return f"{_EVENT_TITLES[line['kind']]}: {subject_text}{volume_id}"

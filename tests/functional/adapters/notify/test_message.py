@@ -131,7 +131,7 @@ def test_an_alarm_can_be_rendered_or_is_refused_whatever_its_content(changes):
         ("7", "neither an alert nor a CloudWatch alarm"),
         ('{"AlarmName": 7, "NewStateValue": "OK"}', "neither an alert nor a CloudWatch alarm"),
         ('{"schema": "burstwatch.alert/v2"}', "the schema 'burstwatch.alert/v2', not 'burstwatch.alert/v1'"),
-        ('{"schema": "burstwatch.alert/v1"}', "cannot be read (KeyError: 'alert_id')"),
+        ('{"schema": "burstwatch.alert/v1"}', "cannot be read (KeyError: 'volume')"),
         (json.dumps(an_alert().to_document() | {"kind": "Unheard"}), "'Unheard' is not a valid AlertKind"),
         (json.dumps(an_alert().to_document() | {"volume": 7}), "cannot be read"),
         (json.dumps(an_alert().to_document() | {"time": "soon"}), "cannot be read"),

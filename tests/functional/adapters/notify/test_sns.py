@@ -140,6 +140,7 @@ def test_attributes_let_subscribers_filter(publish):
         "kind": "BurstBalanceDraining",
         "level": "critical",
         "volume_id": "vol-0123456789abcdef0",
+        "resource_id": "vol-0123456789abcdef0",
         "region": "us-east-1",
         "account": "123456789012",
     }

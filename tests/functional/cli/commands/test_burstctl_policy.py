@@ -48,7 +48,7 @@ def test_an_unknown_key_names_the_key_that_was_probably_meant(cli):
         "bad.yaml:3: mode.highst: unknown key; did you mean highest? Known here: default, highest,"
         " opt_in_tag",
         "bad.yaml:4: flips: unknown key; did you mean flip? Known here: alerts, cadence, flip, flip_back,"
-        " lead, levels, mode, schema, telemetry, version, windows",
+        " lead, levels, mode, resources, schema, telemetry, version, windows",
     ]
 
 

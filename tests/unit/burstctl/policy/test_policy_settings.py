@@ -17,7 +17,7 @@ VALUES = [
     *("0", "12.5", "50", "96", "99", "100"),
     *("observe", "propose", "auto", "gp3", "io1", "io2", "critical", "warning", "always", "never"),
     *("four_per_day", "six_hours", "https://example.com/pages", "mon-fri 08:00-18:00 Europe/Berlin"),
-    *("team:flips=Yes please", "k=#: 'v\""),
+    *("team:flips=Yes please", "k=#: 'v\"", "true", "false", "st1", "sc1, gp2"),
 ]
 
 
@@ -33,20 +33,26 @@ def try_to_read(document):
 
 
 def accepted_values(path):
-    """The values with which a policy is valid that has nothing else in it."""
-    section, _, key = path.partition(".")
-    return [value for value in VALUES if try_to_read({section: {key: value}})]
-
-
-ACCEPTED = {path: accepted_values(path) for path in SETTINGS}
+    """The values with which a policy is valid that has nothing else in it but a kind that is watched."""
+    return [
+        value
+        for value in VALUES
+        if try_to_read(document_of({"resources.instance.watch": "true", path: value}))
+    ]
 
 
 def document_of(chosen):
     document = {}
     for path, value in chosen.items():
-        section, _, key = path.partition(".")
-        document.setdefault(section, {})[key] = value
+        *sections, key = path.split(".")
+        section = document
+        for name in sections:
+            section = section.setdefault(name, {})
+        section[key] = value
     return document
+
+
+ACCEPTED = {path: accepted_values(path) for path in SETTINGS}
 
 
 documents = st.fixed_dictionaries(
@@ -56,16 +62,16 @@ documents = st.fixed_dictionaries(
 
 def comments_of(text):
     """The comment above each setting, by its path, on one line."""
-    comments, section, comment = {}, "", []
+    comments, sections, comment = {}, [], []
     for line in text.splitlines():
         stripped = line.strip()
         if stripped.startswith("#"):
             comment.append(stripped.removeprefix("# "))
             continue
-        if line.startswith("  "):
-            comments[f"{section}.{stripped.partition(':')[0]}"] = " ".join(comment)
-        else:
-            section = stripped.rstrip(":")
+        del sections[(len(line) - len(line.lstrip())) // 2 :]
+        sections.append(stripped.partition(":")[0])
+        if (path := ".".join(sections)) in SETTINGS:
+            comments[path] = " ".join(comment)
         comment = []
     return comments
 
@@ -89,11 +95,10 @@ def test_exactly_the_settings_that_differ_from_the_default_are_marked(document):
         marked = {
             path for path, comment in comments_of(render_policy(policy)).items() if "CHANGED" in comment
         }
-        values = policy.to_mapping()
         assert marked == {
-            path
-            for path, setting in SETTINGS.items()
-            if values[setting.section][setting.key] != setting.default
+            setting.path
+            for setting in list_settings(policy)
+            if setting.value != SETTINGS[setting.path].default
         }
 
 

@@ -20,6 +20,7 @@ from burstwatch.core.alerts.alert import (
     make_alert_id,
     make_digest,
     make_policy_rejected,
+    make_test_alert,
     runbook_link,
 )
 from burstwatch.core.assessment.severity import Level
@@ -103,10 +104,23 @@ def test_an_alert_is_one_document():
             "region": "us-east-1",
             "account": "111122223333",
         },
+        "resource": {
+            "resource_id": "vol-0a1",
+            "resource_type": "ebs",
+            "bucket": "ebs-io",
+            "name": "ci-7",
+            "called": "ci-7",
+            "instance_type": None,
+            "region": "us-east-1",
+            "account": "111122223333",
+        },
         "reading": {
             "burst_balance_pct": 18.0,
             "credits": 972_000,
             "baseline_iops": 300,
+            "unit": "operations",
+            "baseline": 300,
+            "baseline_unit": "IOPS",
             "datapoint_at": "2026-11-20T11:59:00Z",
             "datapoint_age_s": 60,
             "unknown_reason": None,
@@ -171,6 +185,28 @@ def test_an_alert_is_one_document():
     }
 
 
+A_TEST = make_test_alert(
+    "t1",
+    route="directly to the Slack webhook",
+    sender="anna (role/ops)",
+    location=HERE,
+    runbooks_url="runbooks",
+    now_s=int(at("14:00")),
+)
+
+
+def test_a_test_alert_is_marked_as_one_and_has_its_sender():
+    assert format_title(A_TEST) == (
+        "TEST: this message is a test of the alerts, and nothing is wrong (us-east-1)"
+    )
+    assert format_sentences(A_TEST) == [
+        "anna (role/ops) sent it with burstctl alert --test, directly to the Slack webhook."
+    ]
+    assert A_TEST.action == "Confirm to anna (role/ops) that it arrived. There is nothing else to do."
+    assert alert_urgency(A_TEST) is Level.OK
+    assert A_TEST.runbook == "runbooks/TestAlert.md"
+
+
 def alerts_of_every_kind() -> list[Alert]:
     tracked = TrackedVolume()
     tracked.evaluate("12:00", draining_to(18, 3, count=20), volume=NAMED)
@@ -188,7 +224,7 @@ def alerts_of_every_kind() -> list[Alert]:
         runbooks_url="runbooks",
         now_s=int(at("14:00")),
     )
-    return [*tracked.alerts, *event_alerts().values(), digest, rejected]
+    return [*tracked.alerts, *event_alerts().values(), digest, A_TEST, rejected]
 
 
 ONE_OF_EACH = alerts_of_every_kind()
@@ -343,6 +379,9 @@ def test_an_unknown_volume_has_no_numbers_but_a_reason():
         "burst_balance_pct": None,
         "credits": None,
         "baseline_iops": 300,
+        "unit": "operations",
+        "baseline": 300,
+        "baseline_unit": "IOPS",
         "datapoint_at": None,
         "datapoint_age_s": None,
         "unknown_reason": "read_failed",
@@ -498,7 +537,7 @@ def test_a_recovered_volume_reports_how_it_is_now():
     [
         ({"balance": Series()}, "no datapoint for 30 min while attached to a running instance"),
         ({"balance": Series(), "volume": a_volume(attached=False)}, "it is not attached"),
-        ({"balance": Series(), "volume": a_volume(volume_type="gp3")}, "it is no longer a gp2 volume"),
+        ({"balance": Series(), "volume": a_volume(volume_type="gp3")}, "its type has no burst credits"),
         ({"balance": Series(), "volume": a_volume(1_000)}, "at its size it cannot become empty"),
         ({"balance": Series(), "instance_state": "stopped"}, "instance i-0a1 is stopped"),
     ],
