@@ -38,8 +38,8 @@ TIMEOUT_S = 90.0
 STARTED_AGO = timedelta(minutes=150)
 """How far in the past the story begins, so that its end is before now, where the schedule takes over."""
 PAST = timedelta(minutes=40)
-BUSY = "nab_c0d644*16+791100"
-"""A recorded disk, sixteen times: 55 minutes at about 2,000 operations a second, then next to none."""
+BUSY = "nab_c0d644*16+792300"
+"""A recorded disk, sixteen times: 35 minutes at about 2,000 operations a second, then next to none."""
 
 POLICY = """\
 version: 1
@@ -298,7 +298,7 @@ def deleted_policy_changes_nothing_and_alerts(scenario):
 
 
 def flipped_volume_returns_under_pushed_policy(scenario):
-    scenario.run_until(100)
+    scenario.run_until(75)
     assert scenario.volume_types(scenario.builds) == ["io1", "gp2"]
     assert scenario.fleet.find(scenario.builds).volume_type == "gp2"
     out, back = scenario.fleet.modifications(scenario.builds)

@@ -1,6 +1,7 @@
 """A policy as people read it: each setting with a comment, and YAML that is read back as the same policy."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import yaml
@@ -52,11 +53,16 @@ def document_of(chosen):
     return document
 
 
-ACCEPTED = {path: accepted_values(path) for path in SETTINGS}
+@cache
+def accepted_by_path():
+    """Not on import: it takes seconds, which each worker that collects the tests would spend."""
+    return {path: accepted_values(path) for path in SETTINGS}
 
 
-documents = st.fixed_dictionaries(
-    {}, optional={path: st.sampled_from(values) for path, values in ACCEPTED.items()}
+documents = st.deferred(
+    lambda: st.fixed_dictionaries(
+        {}, optional={path: st.sampled_from(values) for path, values in accepted_by_path().items()}
+    )
 ).map(document_of)
 
 
@@ -77,7 +83,9 @@ def comments_of(text):
 
 
 def test_some_value_other_than_the_default_is_tried_of_every_setting():
-    assert [path for path, values in ACCEPTED.items() if not set(values) - {SETTINGS[path].default}] == []
+    assert [
+        path for path, values in accepted_by_path().items() if not set(values) - {SETTINGS[path].default}
+    ] == []
 
 
 @given(documents)
@@ -139,5 +147,5 @@ def test_a_choice_lists_the_words_that_are_accepted(path, rejected):
     choices = SETTINGS[path].unit.replace(" or ", ", ").split(", ")
     section, _, key = path.partition(".")
     assert [word for word in choices if try_to_read({section: {key: word}}) is None] == []
-    assert set(ACCEPTED[path]) == set(choices)
+    assert set(accepted_by_path()[path]) == set(choices)
     assert try_to_read({section: {key: rejected}}) is None
