@@ -16,6 +16,7 @@ from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.errors import Problem
 from burstwatch.core.watch.due_volumes import DueVolume
 
 _HORIZON_S: Final = PERIOD_S * max(HORIZONS_MIN)
@@ -76,7 +77,7 @@ class Collector:
             listed = self.ec2.volumes(filters, report_failure=self._add_failure, on_page=self.heartbeat)
             volumes.extend(listed)
         except AwsError as error:
-            self.failures.append(str(error))
+            self.failures.append(error.problem)
             self.has_whole_fleet = False
         return volumes, self.has_whole_fleet
 
@@ -101,7 +102,7 @@ class Collector:
                 for modification in self.ec2.modifications_in_progress(report_failure=self._add_failure):
                     self._in_progress[modification.volume_id] = modification
             except AwsError as error:
-                self.failures.append(str(error))
+                self.failures.append(error.problem)
         return self._in_progress
 
     def smaller_sizes_gib(self) -> dict[str, int]:
@@ -229,7 +230,10 @@ class Collector:
         return min(series.closed_by(self.now_s).values, default=None) if series else None
 
     def _add_failure(self, subject: str, failure: AwsFailure) -> None:
-        self.failures.append(f"{subject}: {failure}")
+        problem = failure.problem
+        self.failures.append(
+            Problem(f"{subject}: {problem.cause}", problem.fix, sentence=f"{subject}: {problem}")
+        )
 
     def _add_messages(self, messages: Iterable[str]) -> None:
         """CloudWatch speaks of a call as a whole only when its answer is not whole."""
@@ -240,8 +244,9 @@ class Collector:
         counts = Counter((failure.action, failure.code) for failure in failures.values())
         examples = {(failure.action, failure.code): failure for failure in failures.values()}
         for action_and_code, count in counts.items():
+            problem = examples[action_and_code].problem
             suffix = f" (and {count - 1} more like it)" if count > 1 else ""
-            self.failures.append(f"{examples[action_and_code]}{suffix}")
+            self.failures.append(Problem(problem.cause, problem.fix, sentence=f"{problem}{suffix}"))
 
 
 def _has_buckets(limits: InstanceLimits) -> bool:

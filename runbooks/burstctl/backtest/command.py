@@ -24,7 +24,7 @@ from burstctl.backtest.load import (
 from burstctl.backtest.progress import DayProgressBar
 from burstctl.backtest.text import print_notes, render_fleet, render_volume
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Duration, Options, VolumeId, common_options
+from burstctl.cli.options import Command, Duration, Options, ResourceName, common_options, last_option
 from burstctl.cli.output import print_info, print_output, to_json
 from burstctl.context.active_policy import PolicySource, find_policy_source
 from burstctl.context.context import open_readonly
@@ -42,20 +42,19 @@ _DEFAULT_REGION: Final = "us-east-1"
     cls=Command,
     examples=(
         ("burstctl backtest", "two weeks of the whole fleet, as if all had opted in"),
-        ("burstctl backtest vol-0123456789abcdef0", "one volume, with its history line by line"),
-        ("burstctl backtest --days 60 --target io1 --policy strict.yaml", "another policy, another target"),
+        ("burstctl backtest ci-7", "one volume, with its history line by line"),
+        ("burstctl backtest --last 60d --target io1 --policy strict.yaml", "another policy, another target"),
         ("burstctl backtest --csv ci-7.csv --size 100", "history from a file, without calls to AWS"),
     ),
     page="runbooks/BeforeAuto.md",
 )
 @click.argument("volumes", metavar="[VOLUME]...", nargs=-1)
-@click.option(
-    "--days",
-    type=click.IntRange(1, MAX_DAYS),
-    metavar="N",
-    help=(
-        f"Days of history, {_DEFAULT_DAYS} by default: by the minute up to 14, by five minutes above. Of a"
-        " FILE, its last days; all by default."
+@last_option(
+    Duration(timedelta(days=1), timedelta(days=MAX_DAYS), in_days=True),
+    older="--days",
+    text=(
+        f"Length of history, {_DEFAULT_DAYS}d by default: by the minute up to 14d, by five minutes above."
+        " Of a FILE, its last days; all by default."
     ),
 )
 @click.option(
@@ -93,7 +92,7 @@ def backtest(
     volumes: Sequence[str],
     options: Options,
     *,
-    days: int | None,
+    last: timedelta | None,
     files: Sequence[Path],
     size: int | None,
     target: str | None,
@@ -109,6 +108,7 @@ def backtest(
 
     Exits 1 if anything could not be read, 2 if reading costs too much and --yes is missing.
     """
+    days = None if last is None else last.days
     make_request = partial(_backtest_request, lag=lag, as_tagged=as_tagged, target=target)
     if files:
         source = find_policy_source(options.policy, os.environ)
@@ -121,9 +121,9 @@ def backtest(
         return _report(_replay(backtest_input, calm_filter), options, time(), shows_all=everything)
     if size is not None:
         raise click.UsageError("--size is about files: add --csv FILE.")
-    ids = [VolumeId().convert(word, None, click.get_current_context()) for word in volumes]
+    names = [ResourceName().convert(word, None, click.get_current_context()) for word in volumes]
     input_request = InputRequest(
-        volume_ids=list(dict.fromkeys(ids)), days=days or _DEFAULT_DAYS, assumes_yes=yes
+        names=list(dict.fromkeys(names)), days=days or _DEFAULT_DAYS, assumes_yes=yes
     )
     with open_readonly(options) as context:
         calm_filter = CalmVolumeFilter(

@@ -4,8 +4,12 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final
 
+from burstwatch.adapters.aws.errors import AwsError, FailureKind
+from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
+from burstwatch.core.policy.policy import PolicyError
 from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.wiring.settings import SettingsError
 
 
 class ExitCode(IntEnum):
@@ -27,6 +31,7 @@ _BY_PRECEDENCE: Final = (
     ExitCode.ATTENTION,
     ExitCode.OK,
 )
+_SETUP_FAILURES: Final = (FailureKind.NO_CREDENTIALS, FailureKind.MISCONFIGURED)
 _SUCCESSFUL_OR_REFUSED: Final = frozenset(
     {OutcomeStatus.NONE, OutcomeStatus.FLIPPED, OutcomeStatus.FLIPPED_BACK, OutcomeStatus.REFUSED}
 )
@@ -49,6 +54,14 @@ def exit_code_of_outcomes(outcomes: Iterable[Outcome], *, has_failed: bool, exit
     if has_failed or not statuses <= _SUCCESSFUL_OR_REFUSED:
         return ExitCode.FAILED
     return ExitCode.REFUSED if OutcomeStatus.REFUSED in statuses and not exit_zero else ExitCode.OK
+
+
+def exit_code_of_error(error: BurstwatchError) -> ExitCode:
+    """Usage, if the command line, the policy, the configuration or the credentials are wrong; else failed."""
+    is_setup = isinstance(error, SettingsError | PolicyError) or (
+        isinstance(error, AwsError) and error.failure.kind in _SETUP_FAILURES
+    )
+    return ExitCode.USAGE if is_setup else ExitCode.FAILED
 
 
 def worst_exit_code(exit_codes: Iterable[ExitCode]) -> ExitCode:

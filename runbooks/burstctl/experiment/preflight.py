@@ -134,7 +134,7 @@ def run_preflight(context: CommandContext, request: ExperimentRequest) -> Prefli
         context,
         FlipRequest(
             direction=Direction.FLIP,
-            volume_ids=[request.volume_id],
+            names=[request.volume_id],
             target_override=TargetOverride(volume_type=request.target),
         ),
     )

@@ -9,10 +9,16 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, CommandGroup, Options, common_options
-from burstctl.cli.output import print_error, print_info, print_output, to_json
+from burstctl.cli.output import print_error, print_info, print_output, print_warning, to_json
 from burstctl.context.active_policy import PolicySource, find_file_source, find_policy_source, is_policy_named
 from burstctl.context.stack_policy import StackPolicySource, StackPolicyStore
-from burstctl.context.stacks import choose_stack, find_stacks, open_aws_session, print_stack_notes
+from burstctl.context.stacks import (
+    choose_stack,
+    describe_other_stacks,
+    find_stacks,
+    open_aws_session,
+    stack_warnings,
+)
 from burstctl.policy.push import PushRequest, change_policy
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.policy.yaml_file import render_policy
@@ -27,6 +33,7 @@ PAGE: Final = "runbooks/PolicyRejected.md"
 CHECK: Final = ("burstctl policy check policy.yaml", "all faults at once, each with its line")
 SHOW: Final = ("burstctl policy show", "the policy in force, every default spelled out")
 PUSH: Final = ("burstctl policy push policy.yaml", "in force in the deployed stack, after you agree")
+_WITHOUT: Final = ("exit_zero", "ledger", "verbose")
 WITHDRAW: Final = ("burstctl policy push --withdraw", "back to the policy it was deployed with")
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
@@ -45,7 +52,13 @@ def _stack_option(function: _Decorated) -> _Decorated:
     )(function)
 
 
-@policy.command(cls=Command, examples=(CHECK,), page=PAGE)
+@policy.command(
+    cls=Command,
+    examples=(CHECK,),
+    page=PAGE,
+    without=_WITHOUT,
+    short_help="every fault of a policy at once, with its line",
+)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @_stack_option
 @common_options
@@ -77,7 +90,14 @@ def check(file: Path | None, options: Options, *, stack_name: str | None) -> Exi
     return ExitCode.USAGE if faults else ExitCode.OK
 
 
-@policy.command(name="show", cls=Command, examples=(SHOW,), page=PAGE)
+@policy.command(
+    name="show",
+    cls=Command,
+    examples=(SHOW,),
+    page=PAGE,
+    without=_WITHOUT,
+    short_help="the policy in force, with every default",
+)
 @_stack_option
 @common_options
 def show_policy(options: Options, *, stack_name: str | None) -> ExitCode:
@@ -94,7 +114,13 @@ def show_policy(options: Options, *, stack_name: str | None) -> ExitCode:
     return ExitCode.OK
 
 
-@policy.command(cls=Command, examples=(PUSH, WITHDRAW), page=PAGE)
+@policy.command(
+    cls=Command,
+    examples=(PUSH, WITHDRAW),
+    page=PAGE,
+    without=_WITHOUT,
+    short_help="put a policy in force in the deployed stack",
+)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--withdraw", is_flag=True, help="Withdraw the pushed policy; the deployed one applies again.")
 @_stack_option
@@ -133,7 +159,10 @@ def _find_source(path: Path | None, options: Options, stack_name: str | None) ->
         return find_policy_source(path, os.environ)
     stacks = find_stacks(session, calls)
     if stack_name is None:
-        print_stack_notes(stacks, is_ledger_named=True)
+        for warning in stack_warnings(stacks, is_ledger_named=True):
+            print_warning(warning)
+        for line in describe_other_stacks(stacks):
+            print_info(line)
     stack = stacks.active if stack_name is None else choose_stack(stacks, stack_name)
     if stack is None:
         return find_policy_source(path, os.environ)
