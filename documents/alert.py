@@ -64,5 +64,6 @@ class AlertDocument(TypedDict):
     action: str | None
     """The command to run."""
     runbook: str | None
+    """The address of the page; its path in the repository if the policy has no ``alerts.runbooks_url``."""
     console_url: str | None
     time: Instant

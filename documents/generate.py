@@ -19,11 +19,14 @@ from documents.experiment import ExperimentDocument, ExperimentPlanDocument
 from documents.explanation import ExplanationDocument
 from documents.history import HistoryDocument
 from documents.hold import HoldsDocument, ReleaseDocument
+from documents.init import InitDocument
 from documents.plan import PlansDocument, WindowChangeDocument, WindowsDocument
 from documents.plot import PlotDocument
 from documents.policy import PolicyCheckDocument, PolicyDocument, PolicyPushDocument
 from documents.probe import ReadingDocument, StallDocument
 from documents.report import PageDocument, ReportDocument, ReportsDocument
+from documents.runbook import RunbookDocument, RunbooksDocument
+from documents.simulation import SimulationDocument
 
 DOCUMENTS: tuple[Any, ...] = (
     AdviceDocument,
@@ -38,6 +41,7 @@ DOCUMENTS: tuple[Any, ...] = (
     ExplanationDocument,
     HistoryDocument,
     HoldsDocument,
+    InitDocument,
     PageDocument,
     PlansDocument,
     PlotDocument,
@@ -48,6 +52,9 @@ DOCUMENTS: tuple[Any, ...] = (
     ReleaseDocument,
     ReportDocument,
     ReportsDocument,
+    SimulationDocument,
+    RunbookDocument,
+    RunbooksDocument,
     StallDocument,
     WindowChangeDocument,
     WindowsDocument,

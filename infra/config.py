@@ -6,6 +6,7 @@ A stage file is optional: by default the watchdog sends alerts, and modifies onl
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -323,8 +324,7 @@ class _StageReader:
             elif key in settings:
                 self._parse(parsed, key, value_node, f"{path}{key}", settings[key])
             else:
-                known = ", ".join(sorted([*settings, *sections]))
-                self.add_fault(f"{path}{key}", f"unknown key; known here: {known}")
+                self.add_fault(f"{path}{key}", _unknown_key_message(key, sorted([*settings, *sections])))
         return parsed
 
     def tags(self, node: yaml.Node | None) -> dict[str, str]:
@@ -387,6 +387,12 @@ class _StageReader:
                 self.add_fault(entry_path, f"{entry_node.value!r} is given twice; keep one")
             entries.append(entry)
         return tuple(entries)
+
+
+def _unknown_key_message(key: str, known_keys: Sequence[str]) -> str:
+    close = get_close_matches(key[:60], known_keys, n=1)
+    hint = f"did you mean {close[0]}? Known" if close else "known"
+    return f"unknown key; {hint} here: {', '.join(known_keys)}"
 
 
 def _scalar(node: yaml.Node) -> str:

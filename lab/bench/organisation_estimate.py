@@ -15,16 +15,15 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from stack_cost import (
+from stack_cost import quiet_tick_metrics, read_stack
+
+from burstctl.init.monthly_cost import (
     FOCUS_TICKS,
     SWEEP_TICKS,
     USD_PER_UNIT,
     StackResources,
     list_cost_lines,
-    quiet_tick_metrics,
-    read_stack,
 )
-
 from burstwatch.adapters.aws.cloudwatch import BATCH_SIZE, CALLS_PER_S, DATAPOINTS_PER_S
 from burstwatch.adapters.aws.ec2 import PAGE_SIZE
 from burstwatch.core.buckets.series import PERIOD_S

@@ -48,6 +48,9 @@ COMMANDS: Final = {
         "the watchdog: look, decide, alert; with --act, flip and return", "burstctl.watch.command"
     ),
     "advise": _CommandEntry("recommended permanent type and its cost", "burstctl.advise.command"),
+    "simulate": _CommandEntry(
+        "an instance's I/O on the EBS credits of another type", "burstctl.simulate.command"
+    ),
     "backtest": _CommandEntry("what it would have done: before auto is on", "burstctl.backtest.command"),
     "report": _CommandEntry("the fleet on one page of HTML: look, send, print", "burstctl.report.command"),
     "flip": _CommandEntry("move volumes off burst credits: plan, ask, modify", "burstctl.flip.command"),
@@ -61,7 +64,9 @@ COMMANDS: Final = {
     "hold": _CommandEntry("modify nothing for a while: one volume, or everything", "burstctl.holds.hold"),
     "release": _CommandEntry("end a hold, or trust a volume again", "burstctl.holds.release"),
     "window": _CommandEntry("the critical periods: list, start and stop them", "burstctl.windows.command"),
+    "init": _CommandEntry("ask what to deploy; write its stage file and policy", "burstctl.init.command"),
     "doctor": _CommandEntry("check the setup and suggest fixes", "burstctl.doctor.command"),
+    "runbook": _CommandEntry("what to do about an alert: its page, here", "burstctl.runbook.command"),
     "experiment": _CommandEntry(
         "measure the undocumented balance after a return", "burstctl.experiment.command"
     ),

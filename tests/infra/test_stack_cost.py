@@ -4,6 +4,7 @@ import importlib.util
 
 import pytest
 
+from burstctl.init.monthly_cost import list_monthly_costs
 from support.paths import ROOT
 
 
@@ -33,12 +34,12 @@ def test_the_table_in_the_docs_is_what_the_tool_prints(stack_cost, pytestconfig)
 
 
 def test_a_thousand_small_volumes_cost_at_most_forty_dollars_a_month(stack_cost, stack):
-    *_, (_, usd, _) = stack_cost.list_monthly_costs(1_000, stack, len(stack_cost.quiet_tick_metrics()))
+    *_, (_, usd, _) = list_monthly_costs(1_000, stack, len(stack_cost.quiet_tick_metrics()))
     assert usd <= 40
 
 
 def test_reading_them_costs_at_most_twenty_nine(stack_cost, stack):
-    [(_, usd, _), *_] = stack_cost.list_monthly_costs(1_000, stack, 0)
+    [(_, usd, _), *_] = list_monthly_costs(1_000, stack, 0)
     assert usd == pytest.approx(
         1_000 * 4 * 24 * 30 * 1e-5
     )  # every 15 minutes, a hundred-thousandth of a dollar each
@@ -46,6 +47,6 @@ def test_reading_them_costs_at_most_twenty_nine(stack_cost, stack):
 
 
 def test_the_total_is_the_sum_of_its_lines(stack_cost, stack):
-    *lines, (_, total, after_free) = stack_cost.list_monthly_costs(10_000, stack, 20)
+    *lines, (_, total, after_free) = list_monthly_costs(10_000, stack, 20)
     assert total == pytest.approx(sum(usd for _, usd, _ in lines))
     assert after_free == pytest.approx(sum(free for _, _, free in lines))

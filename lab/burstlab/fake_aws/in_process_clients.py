@@ -163,14 +163,16 @@ def read_points(
 
 def volume_document(volume: SimulatedVolume) -> dict[str, Any]:
     """The volume as DescribeVolumes returns it, with the fields that the watchdog reads."""
-    configuration, attachment = volume.describe_configuration(), volume.attachment
+    configuration = volume.describe_configuration()
     return {
         "VolumeId": volume.volume_id,
         "VolumeType": configuration.volume_type,
         "Size": volume.size_gib,
         "Iops": configuration.iops,
         "CreateTime": volume.created_at,
-        "Attachments": [{"InstanceId": attachment.instance_id, "State": "attached"}] if attachment else [],
+        "Attachments": [
+            {"InstanceId": attachment.instance_id, "State": "attached"} for attachment in volume.attachments
+        ],
         "Tags": [{"Key": key, "Value": value} for key, value in volume.tags.items()],
         **({"Throughput": configuration.throughput_mib_s} if configuration.throughput_mib_s else {}),
     }

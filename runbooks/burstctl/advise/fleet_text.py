@@ -225,7 +225,7 @@ def _closing_notes(fleet: _Fleet) -> list[str]:
         " after that nothing here depends on burst credits. Make gp3 the default for new volumes, or new gp2"
         " volumes bring the problem back."
     )
-    return [answer, "How to do it: runbooks/MovingToGp3.md"]
+    return [answer, "How to do it: burstctl runbook MovingToGp3"]
 
 
 def _describe_unjudged(fleet: _Fleet) -> list[str]:

@@ -23,6 +23,16 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+EXIT_CODE_MEANINGS: Final = {
+    ExitCode.OK: "ok",
+    ExitCode.FAILED: "failed, wholly or partly: a call to AWS failed, or a volume could not be read",
+    ExitCode.USAGE: "usage error: arguments, policy, configuration",
+    ExitCode.ATTENTION: (
+        "attention: a volume at warning or worse was not flipped in this run, or lacks its data"
+    ),
+    ExitCode.REFUSED: "refused: a guard stopped a requested action",
+    ExitCode.INTERRUPTED: "interrupted or declined",
+}
 _BY_PRECEDENCE: Final = (
     ExitCode.INTERRUPTED,
     ExitCode.USAGE,

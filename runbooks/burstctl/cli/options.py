@@ -234,7 +234,15 @@ def write_examples(formatter: click.HelpFormatter, examples: Sequence[tuple[str,
                 formatter.write(f"{indent}{part}\n")
             for part in wrap(meaning.split(), columns - 4):
                 formatter.write(f"{indent}    {part}\n")
-    formatter.write(f"\nRunbook: {page}\n")
+    formatter.write(f"\nRunbook: {describe_page(page)}\n")
+
+
+def describe_page(page: str) -> str:
+    """How to read a page: ``burstctl runbook FlipStuck`` for ``runbooks/FlipStuck.md``, else its path."""
+    name = page.removeprefix("runbooks/").removesuffix(".md")
+    if name == page.removesuffix(".md"):
+        return page
+    return "burstctl runbook" if name == "README" else f"burstctl runbook {name}"
 
 
 class ResourceName(click.ParamType[str]):

@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 
 POLICY_ENV: Final = "BURSTWATCH_POLICY"
 DEFAULT_PATH: Final = Path("policy.yaml")
+POLICY_OPTION: Final = "--policy"
+FILE_ARGUMENT: Final = "FILE"
+_FOUND_HERE: Final = "found here"
+_ADVICE: Final = {
+    POLICY_OPTION: "give --policy another path",
+    FILE_ARGUMENT: "give FILE another path",
+    POLICY_ENV: f"correct the path in the environment variable {POLICY_ENV}, or unset it",
+    _FOUND_HERE: "let it be read, or name another file with --policy",
+}
+"""What to do about a file that cannot be read, by what named it."""
 
 
 class PolicySource(Protocol):
@@ -61,7 +71,7 @@ class FilePolicySource:
             return Policy()
         from burstwatch.adapters.policy.yaml_file import read_policy  # noqa: PLC0415 - YAML only where there is some
 
-        return read_policy(self.path)
+        return read_policy(self.path, advice=_ADVICE[self.chosen_by])
 
     @property
     def location(self) -> str:
@@ -91,14 +101,16 @@ def find_policy_source(
     return find_file_source(path, environ) if deployed is None or is_policy_named(path, environ) else deployed
 
 
-def find_file_source(path: Path | None, environ: Mapping[str, str]) -> FilePolicySource:
-    """The policy's source without regard to any stack."""
+def find_file_source(
+    path: Path | None, environ: Mapping[str, str], *, named_by: str = POLICY_OPTION
+) -> FilePolicySource:
+    """The policy's source without regard to any stack; ``named_by`` is what gave the ``path``."""
     if path is not None:
-        return FilePolicySource(path=path, chosen_by="--policy")
+        return FilePolicySource(path=path, chosen_by=named_by)
     if environ.get(POLICY_ENV):
         return FilePolicySource(path=Path(environ[POLICY_ENV]), chosen_by=POLICY_ENV)
     if DEFAULT_PATH.exists():
-        return FilePolicySource(path=DEFAULT_PATH, chosen_by="found here")
+        return FilePolicySource(path=DEFAULT_PATH, chosen_by=_FOUND_HERE)
     description = f"built-in defaults (no --policy, {POLICY_ENV} or ./{DEFAULT_PATH})"
     return FilePolicySource(path=None, chosen_by=description)
 

@@ -203,7 +203,7 @@ def check_tags(context: DoctorContext) -> Iterator[Finding]:
         yield warning(
             fault,
             subject=format_id_and_name(volume),
-            fix="correct the tag; README.md has the values that count",
+            fix="correct the tag; docs/burstctl.md has the values that count",
         )
     if len(tag_faults) > _MAX_FINDINGS:
         assess_command = context.burstctl_command("assess", "--all", "--json")

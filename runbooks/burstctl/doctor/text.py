@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, TypeAlias
 
+from burstctl.cli.options import describe_page
 from burstctl.cli.styled_text import StyledText
 from burstctl.cli.text_layout import text_columns, wrap_command, wrap_hanging
 from burstctl.doctor.finding import Finding, Verdict
@@ -109,7 +110,7 @@ def _urgent_lines(merged: _MergedFinding) -> Iterator[_Line]:
             _styled(f"      {line}") for line in wrap_command(_sanitise_command(command), text_columns() - 6)
         )
     if merged.finding.page:
-        yield _styled(f"      see {merged.finding.page}")
+        yield _styled(f"      see {describe_page(merged.finding.page)}")
 
 
 def _other_lines(merged: _MergedFinding) -> Iterator[_Line]:

@@ -12,7 +12,7 @@ from burstctl.cli.tag_filter import TagTerm, TagTermType
 from burstctl.context.context import open_modifying
 from burstctl.flip.execute import modify
 from burstctl.flip.select import FlipRequest
-from burstctl.render.guard_override import GuardName
+from burstctl.render.guard_override import OVERRIDABLE, GuardName
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TYPE_LIMITS, TargetOverride
 from burstwatch.core.flips.refusal import Guard
@@ -57,7 +57,7 @@ _SHARED_OPTIONS: Final = (
         multiple=True,
         type=GuardName(),
         metavar="GUARD",
-        help="Override this guard (requires --reason).",
+        help=f"Override this guard (requires --reason): {', '.join(OVERRIDABLE)}.",
     ),
     click.option(
         "--reason", type=ReasonText(), metavar="TEXT", help="The reason, for the ledger and alerts."

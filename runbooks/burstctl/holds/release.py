@@ -170,7 +170,7 @@ def _drop_unreadable_state(ledger: Ledger, volume_id: str, *, by: str, now_s: in
     if unreadable.revision is None or not ledger.commit([change], channels=()):
         raise BurstwatchError(
             f"{volume_id} is not released: its item ({unreadable.key}) is damaged beyond that; delete the"
-            " item by hand, see runbooks/VolumesUnread.md"
+            " item by hand, see burstctl runbook VolumesUnread"
         )
     ledger.take_unreadable()
     return unreadable

@@ -1,6 +1,7 @@
 """``burstctl plot``: the last hours of a volume as a picture."""
 
 import shlex
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -53,7 +54,7 @@ def plot(name: str, options: Options, *, last: timedelta, to: Path | None) -> Ex
     Its balance with the forecast and its bounds, the operations it served against baseline and burst, and
     what happened: levels, alerts, flips, refusals, windows, holds, and what its host reported.
     """
-    picture = None if to is None else PictureFile(to)
+    picture = None if to is None else PictureFile(to, "--to", _load_draw)
     with open_readonly(options) as context:
         volume_plot = load_plot(context, resolve_volume(context, name, prefers=can_burst), last)
         if picture is not None:
@@ -67,6 +68,12 @@ def plot(name: str, options: Options, *, last: timedelta, to: Path | None) -> Ex
             volume_id = volume_plot.timeline.volume.volume_id
             print_next([shlex.join(["burstctl", "explain", volume_id, *options.repeated])])
         return ExitCode.FAILED if volume_plot.failures else ExitCode.OK
+
+
+def _load_draw() -> Callable[[VolumePlot, str], bytes]:
+    from burstctl.plot.matplotlib_plot import draw  # noqa: PLC0415 - matplotlib is for those who want a picture
+
+    return draw
 
 
 def _print_notes(volume_plot: VolumePlot) -> None:

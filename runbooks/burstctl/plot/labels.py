@@ -93,7 +93,7 @@ def describe_extremes(volume_plot: VolumePlot) -> str:
 
 def describe_event(event: TimelineEvent) -> str:
     """What happened, and whether an alert was sent."""
-    return sanitise(event.text, MAX_SENTENCE_LENGTH) + (", told" if event.is_alerted else "")
+    return sanitise(event.text, MAX_SENTENCE_LENGTH) + (", alerted" if event.is_alerted else "")
 
 
 def gap_labels(gap: DataGap) -> tuple[str, ...]:

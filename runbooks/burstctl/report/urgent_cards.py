@@ -9,7 +9,7 @@ from burstctl.render.volume_rows import CHANGING_LABEL, describe_depletion
 from burstctl.report.collect import FleetReport
 from burstctl.report.format import format_short_instant
 from burstctl.report.page_data import FAULT, level_of, suggested_action, volume_facts
-from burstwatch.core.alerts.alert import AlertKind, is_command, runbook_link
+from burstwatch.core.alerts.alert import AlertKind, is_command, runbook_link, runbook_reference
 from burstwatch.core.text import format_count, sanitise
 from burstwatch.core.watch.decision import Decision
 
@@ -86,7 +86,8 @@ def _next_empty(urgent: Iterable[Decision], now_s: float) -> str:
 def _card(decision: Decision, fleet_report: FleetReport, runbooks_url: str) -> dict[str, Any]:
     volume, level = decision.assessment.volume, level_of(decision)
     action = suggested_action(decision, fleet_report.pass_report.region)
-    runbook = runbook_link(RUNBOOKS[level], runbooks_url)
+    page = RUNBOOKS[level]
+    runbook = runbook_reference(page, runbook_link(page, runbooks_url))
     facts = volume_facts(decision, fleet_report)
     return {
         "id": volume.volume_id,
@@ -98,8 +99,8 @@ def _card(decision: Decision, fleet_report: FleetReport, runbooks_url: str) -> d
         "action": action,
         "is_command": is_command(action),
         "runbook": runbook,
-        "page": str(RUNBOOKS[level]),
-        "runbook_is_link": runbook.startswith(("https://", "http://")),
+        "page": str(page),
+        "runbook_is_link": runbook.startswith("https://"),
         "facts": [fact for fact in facts if fact[0] != "Why"],
         "story": _printed_activities(decision, fleet_report),
     }

@@ -140,13 +140,9 @@ def _serve_metrics(address: str | None, port: int | None) -> Iterator["FleetColl
     if port is None:
         yield None
         return
-    try:
-        from burstctl.watch.exporter_collector import FleetCollector  # noqa: PLC0415
-        from burstctl.watch.exporter_http_server import metrics_server  # noqa: PLC0415 - prometheus_client is for this only
-    except ModuleNotFoundError as error:
-        raise SettingsError(
-            f"--metrics-port needs the package {error.name}", fix="make setup installs it"
-        ) from error
+    from burstctl.watch.exporter_collector import FleetCollector  # noqa: PLC0415
+    from burstctl.watch.exporter_http_server import metrics_server  # noqa: PLC0415 - prometheus_client is for this only
+
     collector = FleetCollector(version=version("burstwatch"))
     with metrics_server(collector, address=address or _LOOPBACK, port=port):
         yield collector

@@ -56,7 +56,7 @@ WATCH_INFO: Final = _per_region(
 
 LAST_PASS: Final = _per_region(
     "last_pass_timestamp_seconds",
-    "When the last pass of this process began, of those that it carried through.",
+    "When the last completed pass of this process began.",
 )
 LAST_PASS_DURATION: Final = _per_region("last_pass_duration_seconds", "How long that pass took.")
 PASSES: Final = _per_region(
@@ -70,7 +70,7 @@ PASSES: Final = _per_region(
 VOLUMES: Final = _per_region("volumes", "Volumes at each level, after the last pass.", "level")
 WATCHED: Final = _per_region("volumes_watched", "gp2 volumes that the last whole sweep found.")
 IN_FOCUS: Final = _per_region("volumes_in_focus", "Volumes looked at every one to five minutes.")
-FLIPPED: Final = _per_region("volumes_flipped", "Volumes away from gp2, or on their way there and back.")
+FLIPPED: Final = _per_region("volumes_flipped", "Volumes that are flipped, or are being flipped or returned.")
 UNREAD: Final = _per_region("volumes_unread", "Volumes that could not be read, and so are not watched.")
 STUCK: Final = _per_region("flips_stuck", "Modifications that take far longer than expected.")
 VOLUMES_LEFT_OUT: Final = _per_region(
@@ -79,11 +79,11 @@ VOLUMES_LEFT_OUT: Final = _per_region(
 )
 LOWEST_BALANCE: Final = _per_region(
     "lowest_burst_balance_ratio",
-    "The lowest burst balance of all volumes with anything going on, from 0 to 1.",
+    "The lowest burst balance of all volumes in focus, from 0 to 1.",
 )
 SOONEST_EMPTY: Final = _per_region(
     "soonest_time_to_empty_seconds",
-    "Estimated time until the first of the draining volumes is empty, at its last check.",
+    "Estimated time until the first draining volume is empty, when last read.",
 )
 DATAPOINT_AGE: Final = _per_region(
     "newest_datapoint_age_seconds",
@@ -109,11 +109,11 @@ ALERTS_SENT: Final = _per_region(
     "alerts_sent_total", "Alerts that reached a channel.", kind=MetricKind.COUNTER
 )
 ALERTS_WAITING: Final = _per_region(
-    "alerts_waiting", "Alerts that a channel did not take in the last pass; they are tried again."
+    "alerts_waiting", "Alerts that a channel did not accept in the last pass; they are tried again."
 )
 FAILURES: Final = _per_region(
     "failures_total",
-    "What could not be read or done in passes, each said on stderr.",
+    "What could not be read or done in passes, each reported on stderr.",
     kind=MetricKind.COUNTER,
 )
 AWS_CALLS: Final = _per_region(
@@ -148,15 +148,15 @@ VOLUME_DRAIN: Final = _per_volume(
 )
 VOLUME_TIME_TO_EMPTY: Final = _per_volume(
     "volume_time_to_empty_seconds",
-    "Estimated time until it is empty, at its last check; absent while it does not drain.",
+    "Estimated time until it is empty, when last read; absent while it does not drain.",
 )
 VOLUME_SOONEST_EMPTY: Final = _per_volume(
     "volume_soonest_empty_seconds",
-    "Earliest time until it can be empty under any load, at its last check; a bound, not an estimate.",
+    "No workload can empty it sooner, when last read; a bound, not an estimate.",
 )
 VOLUME_SERVED_IOPS: Final = _per_volume(
     "volume_served_iops",
-    "Operations per second over the newest five minutes, where they are read.",
+    "Operations per second over the newest five minutes, if they are read.",
     "operation",
 )
 VOLUME_DATAPOINT_TIME: Final = _per_volume(
@@ -164,7 +164,7 @@ VOLUME_DATAPOINT_TIME: Final = _per_volume(
 )
 VOLUME_FLIP_INFO: Final = _per_volume(
     "volume_flip_info",
-    "The flip of a volume that is away from gp2 or on its way; always 1.",
+    "The flip of a volume that is not gp2, or is being modified; always 1.",
     "phase",
     "direction",
     "cause",

@@ -237,7 +237,7 @@ def test_a_full_disk_loses_no_alert(cli, lab):
     assert result.code == 1
     assert "failing or full disk" in single_error(result)
     second_result = cli.run("watch", "--once")
-    assert "critical: another" in second_result.err
+    assert "CRITICAL: another" in second_result.err
 
 
 def test_a_closed_pipe(cli, lab):

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from burstwatch.adapters.aws.errors import AWS_ERRORS, to_aws_failure
-from burstwatch.adapters.notify.channel import ChannelError, body_lines, sanitise_alert
-from burstwatch.core.alerts.alert import Alert, action_label, format_title, further_commands
-from burstwatch.core.text import format_instant, sanitise
+from burstwatch.adapters.notify.channel import ChannelError, sanitise_alert
+from burstwatch.adapters.notify.message import message_from_alert
+from burstwatch.core.alerts.alert import Alert, format_title
+from burstwatch.core.text import sanitise
 
 if TYPE_CHECKING:
     from types_boto3_sns import SNSClient
@@ -72,15 +73,15 @@ class SnsChannel:
 
 
 def render(alert: Alert) -> str:
-    """The alert as the text of an e-mail."""
-    safe_alert = sanitise_alert(alert)
-    paragraphs = [format_title(safe_alert), "\n".join(body_lines(safe_alert))]
-    if safe_alert.action:
-        paragraphs.append(f"{action_label(safe_alert)}:\n  {safe_alert.action}")
-    paragraphs += [f"{label}:\n  {command}" for label, command in further_commands(safe_alert)]
-    links = {"Runbook": safe_alert.runbook, "Console": safe_alert.console_url}
-    paragraphs.append("\n".join(f"{label}: {link}" for label, link in links.items() if link))
-    paragraphs.append(f"Alert {safe_alert.alert_id} of {format_instant(alert.at_s)}")
+    """The alert as the text of an e-mail, in the order of a ``ChatMessage``."""
+    message = message_from_alert(alert)
+    paragraphs = [message.title, message.reason]
+    if message.action:
+        paragraphs.append(f"{message.action_label}:\n  {message.action}")
+    paragraphs.append("\n".join(message.lines))
+    paragraphs += [f"{label}:\n  {command}" for label, command in message.extra_commands]
+    paragraphs.append("\n".join(f"{label}: {text}" for label, text in (*message.links, *message.facts)))
+    paragraphs.append(message.footer)
     return "\n\n".join(filter(None, paragraphs))
 
 

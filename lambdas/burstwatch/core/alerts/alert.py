@@ -11,10 +11,10 @@ from burstwatch.core import stored_values
 from burstwatch.core.alerts.drain_message import describe_drain, format_drain_cause
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.drain_cause import DrainEpisode
-from burstwatch.core.assessment.severity import Level
+from burstwatch.core.assessment.severity import BALANCE_REASON, PACE_REASON, Level
 from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.buckets.sparkline import describe_balance_history
-from burstwatch.core.ebs.display_name import claim_of, cluster_of, display_name_of, format_attachment
+from burstwatch.core.ebs.display_name import claim_of, cluster_of, display_name_of
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.text import (
@@ -74,7 +74,7 @@ _EVENT_TITLES: Final[Mapping[str, str]] = {
     AlertKind.WINDOW_STARTING: "window",
     AlertKind.WINDOW_MISSED: "window missed",
 }
-"""The alerts about something that happened, and what their titles begin with."""
+"""The alerts about something that happened, and what it is called in a digest."""
 
 _EXPECTED_EVENTS: Final = frozenset({AlertKind.FLIPPED, AlertKind.FLIPPED_BACK, AlertKind.WINDOW_STARTING})
 _BALANCE_ALERTS: Final = frozenset(
@@ -399,8 +399,16 @@ def is_command(action: str) -> bool:
 
 
 def runbook_link(kind: AlertKind, runbooks_url: str) -> str:
-    """The page about this kind of alert."""
+    """The page about this kind of alert: its address, or without ``alerts.runbooks_url`` its path."""
     return f"{runbooks_url.rstrip('/')}/{kind}.md"
+
+
+def runbook_reference(page: str, link: str | None) -> str:
+    """Where a person reads a page: its address, or else the command that shows it.
+
+    ``runbook_reference("FlipStuck", "runbooks/FlipStuck.md")`` is ``burstctl runbook FlipStuck``.
+    """
+    return link if link is not None and link.startswith("https://") else f"burstctl runbook {page}"
 
 
 def display_name_in(volume: Mapping[str, Any]) -> str | None:
@@ -462,57 +470,58 @@ def to_epoch_s(instant: str) -> float:
 
 
 def format_title(alert: Alert) -> str:
-    """One line: the event, the volume, the time left, and the place last, where a cut does the least harm."""
-    if alert.kind is AlertKind.DIGEST:
-        return _format_digest_title(alert)
-    if alert.kind is AlertKind.POLICY_REJECTED:
-        summary = alert.evidence.get("summary") or "policy rejected; the last good one stays in force"
-        return f"{alert.level}: {summary}"
-    name, ids = _name_and_ids(alert)
-    if alert.kind in _EVENT_TITLES:
-        subject_text = " ".join(filter(None, (name, alert.evidence["summary"])))
-        return f"{_EVENT_TITLES[alert.kind]}: {subject_text}{ids}"
-    lead = "recovered" if alert.kind is AlertKind.RECOVERED else str(alert.level)
-    if alert.kind is not AlertKind.RECOVERED and alert.evidence.get("changing_to"):
-        lead = "changing"
-    again = "still " if alert.is_reminder else ""
-    return f"{again}{lead}: {name}{_format_title_detail(alert)}{ids}"
+    """One line: how urgent it is, the volume, the time left, and the region.
+
+    ``CRITICAL: ci-7 is empty in about 12 min (us-east-1)``.
+    """
+    name = display_name_in(alert.volume) or alert.volume_id
+    text = " ".join(filter(None, (name, _format_title_detail(alert))))
+    region = alert.volume.get("region")
+    where = f" ({region})" if region and region not in text else ""
+    return f"{'STILL ' if alert.is_reminder else ''}{_title_lead(alert).upper()}: {text}{where}"
 
 
-def _name_and_ids(alert: Alert) -> tuple[str, str]:
-    """What the volume is called, and where to find it, in brackets."""
-    volume, name = alert.volume, display_name_in(alert.volume)
-    attachment = format_attachment(volume["device"], volume["instance_id"], volume.get("instance_name"))
-    ids = list(filter(None, (alert.volume_id if name else None, attachment)))
-    return name or alert.volume_id or "", f" ({', '.join(ids)})" if ids else ""
-
-
-def _format_digest_title(alert: Alert) -> str:
-    count, region = alert.evidence["alerts"], alert.volume["region"]
-    noun = "burst-balance alerts" if alert.evidence["by_kind"].keys() <= _BALANCE_ALERTS else "alerts"
-    return f"{alert.level}: {count} {noun} at once in {region}"
+def _title_lead(alert: Alert) -> str:
+    """The level, unless the alert is about something good, or about a volume that AWS is changing."""
+    if alert.kind in _EXPECTED_EVENTS:
+        return _EVENT_TITLES[alert.kind]
+    if alert.kind is AlertKind.RECOVERED:
+        return "recovered"
+    if alert.kind not in _EVENT_TITLES and alert.evidence.get("changing_to"):
+        return "changing"
+    return str(alert_urgency(alert))
 
 
 def _format_title_detail(alert: Alert) -> str:
     match alert.kind:
+        case _ if alert.kind in _EVENT_TITLES:
+            detail = str(alert.evidence["summary"])
+        case AlertKind.DIGEST:
+            is_about_balances = alert.evidence["by_kind"].keys() <= _BALANCE_ALERTS
+            detail = (
+                f"{alert.evidence['alerts']} {'burst-balance ' if is_about_balances else ''}alerts at once"
+            )
+        case AlertKind.POLICY_REJECTED:
+            detail = alert.evidence.get("summary") or "policy rejected; the last good one stays in force"
         case AlertKind.EXHAUSTED:
-            return _format_exhausted(alert)
+            detail = _format_exhausted(alert)
         case AlertKind.RECOVERED:
-            return ""
+            detail = ""
         case AlertKind.TELEMETRY_GAP:
-            return " has no burst balance to read"
+            detail = "has no burst balance to read"
         case _:
             target_text = alert.evidence.get("changing_to")
             progress = f" while AWS makes it {target_text}" if target_text else ""
-            return f", {_format_time_left(alert.forecast)}{progress}"
+            detail = f"{_format_time_left(alert.forecast)}{progress}"
+    return detail
 
 
 def _format_exhausted(alert: Alert) -> str:
     if target_text := alert.evidence.get("changing_to"):
-        return f" has no credits left while AWS makes it {target_text}"
+        return f"has no credits left while AWS makes it {target_text}"
     if _is_refilling(alert.forecast):
-        return f" is refilling, {alert.reading['burst_balance_pct']:.1f} % so far"
-    return f" is out of credits, throttled to {alert.reading['baseline_iops']:,} IOPS"
+        return f"is refilling, {alert.reading['burst_balance_pct']:.1f} % so far"
+    return f"is out of credits, throttled to {alert.reading['baseline_iops']:,} IOPS"
 
 
 def _is_refilling(forecast: Mapping[str, Any]) -> bool:
@@ -520,30 +529,36 @@ def _is_refilling(forecast: Mapping[str, Any]) -> bool:
 
 
 def _format_time_left(forecast: Mapping[str, Any]) -> str:
-    """``empty in about 12 min``; the bound instead, if the estimate is far off or missing."""
+    """``is empty in about 12 min``; the bound instead, if the estimate is far off or missing."""
     soonest_s, time_to_empty_s = forecast["soonest_empty_s"], forecast["time_to_empty_s"]
     if soonest_s is None:
         return "is draining"
     if _is_refilling(forecast):
-        return describe_trend(forecast["drain_per_s"])
+        return f"is {describe_trend(forecast['drain_per_s'])}"
     if time_to_empty_s is None or time_to_empty_s > _FAR_ESTIMATE_S:
-        return f"empty in {format_rounded_duration(soonest_s)} at the earliest"
-    return f"empty in about {format_rounded_duration(time_to_empty_s)}" if time_to_empty_s else "empty now"
+        return f"is empty in {format_rounded_duration(soonest_s)} at the earliest"
+    return (
+        f"is empty in about {format_rounded_duration(time_to_empty_s)}" if time_to_empty_s else "is empty now"
+    )
 
 
 def format_sentences(alert: Alert) -> list[str]:
-    """What a person needs to know, most important first; plain text, not yet safe for any channel."""
+    """What a person needs to know besides the title; the first sentence is the reason of the alert.
+
+    Plain text, not yet safe for any channel.
+    """
     if alert.kind is AlertKind.DIGEST:
         return _digest_sentences(alert)
     if alert.kind is AlertKind.POLICY_REJECTED:
         return [*alert.evidence["faults"], f"In force: {alert.evidence['in_force']}."]
     if alert.kind in _EVENT_TITLES:
         return [*alert.evidence["details"], *alert.evidence.get("host_says", ())]
+    reason, reading = _level_reason_sentence(alert), _reading_sentence(alert)
+    begins_with_reading = alert.level.is_alerting and not alert.evidence.get("changing_to")
     parts = [
-        _level_reason_sentence(alert),
-        _reading_sentence(alert),
+        *((reading, reason) if begins_with_reading else (reason, reading)),
         alert.evidence.get("duration"),
-        _drain_sentence(alert),
+        _credits_sentence(alert),
         *format_drain_cause(alert.evidence, at_s=alert.at_s),
         *alert.evidence.get("host_says", ()),
         *(f"{reason}." for reason in alert.evidence.get("proposal", ())[-1:]),
@@ -560,6 +575,8 @@ def _level_reason_sentence(alert: Alert) -> str | None:
     if alert.evidence.get("changing_to") and alert.level.is_alerting:
         since = format_time(to_epoch_s(alert.evidence["changing_since"]), alert.at_s)
         return f"Requested from AWS at {since} UTC; by its balance it would be {alert.level}: {reason}."
+    if alert.level.is_alerting and reason.startswith((PACE_REASON, BALANCE_REASON)):
+        return None  # the title has the time left, or that none is left
     lead = f"{str(alert.level).capitalize()} because" if alert.level.is_alerting else "Now"
     return f"{lead} {reason}" + (
         f"; it was {alert.previous_level}." if alert.previous_level is not alert.level else "."
@@ -583,10 +600,35 @@ def _reading_sentence(alert: Alert) -> str:
     if reading.get("burst_balance_pct") is None:
         detail = reading.get("unknown_because") or _describe_unknown(str(reading.get("unknown_reason")))
         return f"Balance unknown: {detail.rstrip('.')}; it was {alert.previous_level}."
-    forecast_text = format_forecast(alert.forecast)
-    balance = f"Burst balance {reading['burst_balance_pct']:.1f} % ({reading['credits']:,} credits)"
     datapoint_time = format_time(to_epoch_s(reading["datapoint_at"]), alert.at_s)
-    return f"{balance} at {datapoint_time} UTC; {forecast_text}."
+    balance = f"Burst balance {reading['burst_balance_pct']:.1f} % at {datapoint_time} UTC"
+    forecast_text = _format_times_of_day(alert.forecast) or format_forecast(alert.forecast) or ""
+    if (flow := _format_flow(alert.forecast)) is not None:
+        balance += f", {flow}"
+        forecast_text = forecast_text.removeprefix("refilling").removeprefix("; ")
+    return f"{balance}{f'; {forecast_text}' if forecast_text else ''}."
+
+
+def _format_flow(forecast: Mapping[str, Any]) -> str | None:
+    """``draining at 2,100 credits/s``; None if the balance neither drains steadily nor refills."""
+    rate_per_s = forecast.get("drain_per_s") or 0.0
+    if round(rate_per_s) < 0:
+        return f"refilling at {_format_rate(-rate_per_s)} credits/s"
+    if rate_per_s > 0 and forecast.get("time_to_empty_s") is not None:
+        return f"draining at {_format_rate(rate_per_s)} credits/s"
+    return None
+
+
+def _format_times_of_day(forecast: Mapping[str, Any]) -> str | None:
+    """``empty at about 18:12, not before 18:09 UTC``, if the title has the time that is left; else None."""
+    time_to_empty_s, soonest = forecast.get("time_to_empty_s"), forecast.get("soonest_empty_at")
+    if not time_to_empty_s or time_to_empty_s > _FAR_ESTIMATE_S or soonest is None:
+        return None
+    now_s = to_epoch_s(soonest) - forecast["soonest_empty_s"]
+    estimate_text, bound_text = (
+        format_time(to_epoch_s(instant), now_s) for instant in (forecast["time_to_empty_at"], soonest)
+    )
+    return f"empty at about {estimate_text}, not before {bound_text} UTC"
 
 
 def _describe_unknown(reason: str) -> str:
@@ -594,13 +636,11 @@ def _describe_unknown(reason: str) -> str:
     return UnknownReason(reason).description if reason in list(UnknownReason) else reason
 
 
-def _drain_sentence(alert: Alert) -> str | None:
-    rate, baseline = alert.forecast.get("drain_per_s"), alert.reading.get("baseline_iops")
-    if rate is None or alert.reading.get("burst_balance_pct") is None:
+def _credits_sentence(alert: Alert) -> str | None:
+    credits_left, baseline = alert.reading.get("credits"), alert.reading.get("baseline_iops")
+    if credits_left is None or baseline is None or alert.reading.get("burst_balance_pct") is None:
         return None
-    flow = f"It is {'draining' if rate > 0 else 'refilling'} at {_format_rate(abs(rate))} credits/s"
-    size = f"baseline {baseline:,} IOPS ({alert.volume['size_gib']} GiB)"
-    return f"{flow if rate else 'Its balance is stable'}; {size}."
+    return f"{credits_left:,} credits left; baseline {baseline:,} IOPS ({alert.volume['size_gib']} GiB)."
 
 
 def _format_rate(per_s: float) -> str:
@@ -611,7 +651,8 @@ def _digest_sentences(alert: Alert) -> list[str]:
     counts = ", ".join(f"{count} {kind}" for kind, count in alert.evidence["by_kind"].items())
     listed = alert.evidence["most_urgent"]
     lines = [
-        f"{counts}. Each is in the ledger; the most urgent:",
+        f"{counts}.",
+        "Each is in the ledger; the most urgent:",
         *(_digest_sentence(line, alert.at_s) for line in listed),
     ]
     if (unnamed := alert.evidence["alerts"] - len(listed)) > 0:

@@ -96,6 +96,10 @@ def _refills_since_arrival(assessment: Assessment) -> bool:
     return forecast.drain_per_s is None or forecast.is_refilling
 
 
+PACE_REASON: Final = "at this pace it is empty within"
+BALANCE_REASON: Final = "the balance is at or below"
+
+
 def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
     """Explain in words which rule put the volume at this level."""
     forecast, levels = assessment.forecast, policy.levels
@@ -103,7 +107,7 @@ def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
         return assessment.unknown_because or str(assessment.unknown_reason)
     match level:
         case Level.EXHAUSTED if assessment.balance.values[-1] <= levels.exhausted_pct:
-            reason = f"the balance is at or below {levels.exhausted_pct:g} %"
+            reason = f"{BALANCE_REASON} {levels.exhausted_pct:g} %"
         case Level.EXHAUSTED:
             reason = f"it was exhausted and is not back at {levels.exhausted_leave_pct:g} % for two minutes"
         case Level.CRITICAL:
@@ -119,15 +123,15 @@ def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
 
 def _critical_reason(assessment: Assessment, forecast: Forecast, policy: Policy) -> str:
     if _is_confirmed(forecast, policy):
-        return f"at this pace it is empty within {_format_timedelta(policy.levels.critical_within)}"
+        return f"{PACE_REASON} {_format_timedelta(policy.levels.critical_within)}"
     if _is_out_of_time(forecast, policy):
-        return f"at this pace it is empty within {_format_timedelta(policy.cadence.act_lead)}"
+        return f"{PACE_REASON} {_format_timedelta(policy.cadence.act_lead)}"
     return _kept_level_reason(Level.CRITICAL, assessment, policy)
 
 
 def _warning_reason(assessment: Assessment, forecast: Forecast, policy: Policy) -> str:
     if _is_empty_within(forecast, policy.levels.warning_within.total_seconds()):
-        return f"at this pace it is empty within {_format_timedelta(policy.levels.warning_within)}"
+        return f"{PACE_REASON} {_format_timedelta(policy.levels.warning_within)}"
     if _is_at_risk(forecast, policy):
         return f"it drains, and full burst would empty it within {_format_timedelta(policy.cadence.act_lead)}"
     return _kept_level_reason(Level.WARNING, assessment, policy)

@@ -6,7 +6,7 @@ message for people: the value, what is wrong with it, and what to write instead.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, fields
 from datetime import timedelta
 from enum import StrEnum
@@ -110,18 +110,13 @@ def read_section(name: str, section_type: Any, value: Any, faults: list[Fault]) 
     """Parse one section and add to ``faults``; a faulty setting keeps its default."""
     reader = DocumentReader(section_settings(name, value, faults), f"{name}.")
     by_key = {_document_key(setting): setting for setting in fields(section_type)}
-    reader.reject_unknown(by_key, unknown_key_message(by_key))
+    reader.reject_unknown(sorted(by_key))
     values = {
         setting.name: reader.parse_optional(key, _scalar_parser(setting.metadata["parse"]), setting.default)
         for key, setting in by_key.items()
     }
     faults += reader.faults
     return section_type(**values)
-
-
-def unknown_key_message(known_keys: Iterable[str]) -> str:
-    """The fault of a key that is not one of these."""
-    return f"unknown key; known here: {', '.join(sorted(known_keys))}"
 
 
 def write_section(section: Any, show: Callable[[Any], str]) -> dict[str, str]:

@@ -32,7 +32,6 @@ from burstwatch.core.policy.parsing import (
     range_faults,
     read_section,
     section_settings,
-    unknown_key_message,
     write_section,
 )
 from burstwatch.core.policy.windows import LeadPolicy, Windows, parse_windows
@@ -106,23 +105,38 @@ _parse_mode: Final = choice_parser("a mode", *Mode)
 _parse_iops: Final = partial(parse_count, digits=9)
 
 
-def _setting(parse: Callable[[str], Any], default: Any, description: str, key: str | None = None) -> Any:
-    """A setting; its key in the document is ``key``, or else the name of the attribute."""
-    return field(default=default, metadata={"parse": parse, "says": description, "key": key})
+def _setting(
+    parse: Callable[[str], Any],
+    default: Any,
+    description: str,
+    key: str | None = None,
+    unit: str | None = None,
+) -> Any:
+    """A setting; its key in the document is ``key``, or else the name of the attribute.
+
+    ``unit`` says what to write, unless the parser alone does: a percentage, dollars or a duration.
+    """
+    return field(default=default, metadata={"parse": parse, "says": description, "key": key, "unit": unit})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModePolicy:
     """Which volumes may be modified at all."""
 
-    default: Mode = _setting(_parse_mode, Mode.PROPOSE, "for volumes without a mode tag; never auto")
+    default: Mode = _setting(
+        _parse_mode, Mode.PROPOSE, "for volumes without a mode tag; never auto", unit="observe or propose"
+    )
     highest: Mode = _setting(
-        _parse_mode, Mode.AUTO, "the highest mode a tag may request; propose stops all flips"
+        _parse_mode,
+        Mode.AUTO,
+        "the highest mode a tag may request; propose stops all flips",
+        unit="observe, propose or auto",
     )
     opt_in_tag: tuple[str, str] = _setting(
         parse_tag,
         ("burstwatch:mode", "auto"),
         "a volume must carry exactly this tag to be flipped automatically",
+        unit="KEY=VALUE",
     )
 
     def faults(self) -> Iterator[Fault]:
@@ -274,16 +288,18 @@ class LevelPolicy:
         "critical when a drain that lasted twice as long ends within this time, 30m at most",
     )
     critical_leave: timedelta = _setting(
-        parse_duration, timedelta(minutes=30), "no longer critical beyond this time"
+        parse_duration, timedelta(minutes=30), "no longer critical when empty later than this"
     )
     warning_within: timedelta = _setting(
         parse_duration, timedelta(minutes=60), "warning when empty within this time"
     )
     warning_leave: timedelta = _setting(
-        parse_duration, timedelta(minutes=90), "no longer warning beyond this time"
+        parse_duration, timedelta(minutes=90), "no longer warning when empty later than this"
     )
     refilling_for: timedelta = _setting(
-        parse_duration, timedelta(minutes=10), "or when the balance has not fallen for this long"
+        parse_duration,
+        timedelta(minutes=10),
+        "critical and warning also end when the balance has not fallen for this long",
     )
 
     def faults(self) -> Iterator[Fault]:
@@ -317,8 +333,15 @@ class AlertPolicy:
     )
     # Slack takes a message a second from a webhook: ten alerts arrive within one tick, and people can read
     # ten.
-    digest_above: int = _setting(parse_count, 10, "more alerts than this in one tick go out as one digest")
-    runbooks_url: str = _setting(parse_url, "runbooks", "the address of the pages of runbooks/")
+    digest_above: int = _setting(
+        parse_count, 10, "more alerts than this in one tick go out as one digest", unit="alerts"
+    )
+    runbooks_url: str = _setting(
+        parse_url,
+        "runbooks",
+        "the address of the pages of runbooks/; without one, messages name burstctl runbook",
+        unit="https:// address",
+    )
 
     def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
@@ -339,13 +362,15 @@ class FlipPolicy:
         choice_parser("a target", VolumeType.GP3, VolumeType.IO1, VolumeType.IO2),
         VolumeType.GP3,
         "the type to flip to, if no tag names another",
+        unit="gp3, io1 or io2",
     )
     # The observed peak is the mean of a minute; within the minute there are higher ones.
-    headroom_pct: float = _setting(parse_pct, 25.0, "provisioned above the observed demand")
+    headroom_pct: float = _setting(parse_pct, 25.0, "IOPS provisioned above the highest consumption")
     act_at: ActAt = _setting(
         choice_parser("a level to act at", *ActAt),
         ActAt.AUTO,
         "flip at this level; auto: at warning if the target stays and costs no more than gp2",
+        unit="auto, critical or warning",
     )
     # AWS allows four modifications in 24 h: a volume must not use them up within minutes.
     cooldown: timedelta = _setting(
@@ -355,13 +380,16 @@ class FlipPolicy:
         choice_parser("a quota rule", *QuotaRule),
         QuotaRule.FOUR_PER_DAY,
         "how often AWS lets a volume be modified; six_hours if it still refuses sooner",
+        unit="four_per_day or six_hours",
     )
     # The caps bound what a mistake can do and cost; a fleet that needs more states its own numbers.
-    fleet_cap: int = _setting(parse_count, 50, "volumes away from gp2 at once, or on their way")
+    fleet_cap: int = _setting(
+        parse_count, 50, "volumes away from gp2 at once, or on their way", unit="volumes"
+    )
     spend_cap_usd: float = _setting(
         parse_dollars,
         1000.0,
-        "dollars a month, at us-east-1 list prices, that all flips under way may add together",
+        "what all flips under way may add together, at us-east-1 list prices",
         key="spend_cap_usd_per_month",
     )
     draining_reserve_pct: float = _setting(
@@ -373,14 +401,21 @@ class FlipPolicy:
     tag_cap_usd: float = _setting(
         parse_dollars,
         250.0,
-        "dollars a month, at us-east-1 list prices, that the tags of one volume may add",
+        "what the tags of one volume may add, at us-east-1 list prices",
         key="tag_cap_usd_per_month",
     )
     change_hours: ChangeHours | None = _setting(
-        parse_change_hours, None, "automatic changes only then, such as mon-fri 08:00-18:00 Europe/Berlin"
+        parse_change_hours,
+        None,
+        "automatic changes only then, such as mon-fri 08:00-18:00 Europe/Berlin",
+        unit="always, or days, hours and zone",
     )
-    io1_iops_limit: int = _setting(_parse_iops, 300_000, "the account's quota for io1 in this region")
-    io2_iops_limit: int = _setting(_parse_iops, 100_000, "the account's quota for io2 in this region")
+    io1_iops_limit: int = _setting(
+        _parse_iops, 300_000, "the account's quota for io1 in this region", unit="IOPS"
+    )
+    io2_iops_limit: int = _setting(
+        _parse_iops, 100_000, "the account's quota for io2 in this region", unit="IOPS"
+    )
 
     def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
@@ -408,6 +443,7 @@ class FlipBackPolicy:
         choice_parser("a way to return", *ReturnMode),
         ReturnMode.AUTO,
         "whether to return; auto leaves a gp3 that costs no more",
+        unit="auto, always or never",
         key="return",
     )
     # A judgement: long enough that the pause between two jobs of a busy host does not count as calm.
@@ -482,8 +518,7 @@ class Policy:
             reader.reject("version", f"{problem}; this burstwatch reads version: {VERSION}")
         if (schema := document.get("schema", SCHEMA)) != SCHEMA:
             reader.reject("schema", f"is {schema!r}; write {SCHEMA}, or leave it out")
-        known_keys = ("schema", "version", *section_types, _WINDOWS)
-        reader.reject_unknown(known_keys, unknown_key_message(known_keys))
+        reader.reject_unknown(sorted(("schema", "version", *section_types, _WINDOWS)))
         faults = reader.faults
         sections = {
             name: read_section(name, section_type, document.get(name), faults)

@@ -102,6 +102,7 @@ def _describe_duration(evaluation: VolumeEvaluation) -> dict[str, object]:
             elapsed_s=evaluation.context.now_s - flip.requested_at_s
             if flip is not None and is_changing
             else 0.0,
+            states_time_left=False,
         ),
     }
 

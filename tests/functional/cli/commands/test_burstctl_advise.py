@@ -102,7 +102,7 @@ def test_advise_reports_when_no_volume_would_need_burst_credits_any_more(cli, la
     add_empty_volume(lab)
     text = join_lines(cli.run("advise").out)
     assert "Our recommendation is gp3, once, and you can uninstall burstwatch" in text
-    assert "runbooks/MovingToGp3.md" in text
+    assert "burstctl runbook MovingToGp3" in text
 
 
 def test_advise_reports_when_no_volume_needs_burst_credits_already(cli, lab):

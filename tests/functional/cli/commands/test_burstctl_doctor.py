@@ -90,12 +90,14 @@ def test_doctor_only_reads_except_for_a_dry_run_and_leaves_no_file(cli, lab):
     )
 
 
-def test_the_actions_that_doctor_uses_are_in_the_readme_table(cli, lab):
+def test_the_actions_that_doctor_uses_are_on_the_page_of_permissions(cli, lab):
     add_calm(lab)
 
     calls = cli.run("doctor", "--json").document["api_calls"]
 
-    rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| ")]
+    rows = [
+        line for line in (ROOT / "docs" / "permissions.md").read_text().splitlines() if line.startswith("| ")
+    ]
     actions = {call.replace("service-quotas:", "servicequotas:") for call in calls}
     for action in actions - {"sts:GetCallerIdentity"}:
         assert any(action in row or action.partition(":")[2] in row for row in rows), action

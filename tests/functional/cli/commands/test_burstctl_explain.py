@@ -246,7 +246,7 @@ def test_the_caps_are_checked_as_well(cli, lab):
     by_topic = lines_by_topic(cli.run("explain", waiting))["Guards"]
 
     assert "fleet_cap: 1 volume is away or on the way, and the policy's flip.fleet_cap is 1" in by_topic
-    assert by_topic.endswith("how to go on: runbooks/FlipRefused.md#fleet_cap")
+    assert by_topic.endswith("how to go on: burstctl runbook FlipRefused")
 
 
 def test_the_status_of_a_flip_and_what_its_return_waits_for(cli, lab):

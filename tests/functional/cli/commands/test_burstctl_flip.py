@@ -316,10 +316,11 @@ def test_an_exhausted_volume_gets_what_it_had_while_it_had_credits(cli, lab):
         (["--override", "held"], "--override requires --reason: the ledger keeps it."),
         (
             ["--override", "fear", "--reason", "x"],
-            "'fear' is not a valid guard; these can be overridden: not_opted_in,",
+            "'fear' is not a valid guard; these can be overridden: held, cooldown,",
         ),
         (["--override", "aws_quota", "--reason", "x"], "AWS itself refuses for aws_quota, so it cannot be"),
         (["--override", "no_change_needed", "--reason", "x"], "it would use up a modification for nothing."),
+        (["--override", "change_hours", "--reason", "x"], "change_hours stops only the watchdog"),
         (["--reason", " \n"], "it is empty: give a reason that others will understand."),
         (["--reason", "x" * 201], "it is longer than 200 characters."),
         (["--where", "tag:role=ci"], "Select volumes by their IDs or by --where tag:KEY=VALUE."),
@@ -371,7 +372,7 @@ def test_a_hold_refuses_and_shows_and_can_be_overridden_for_a_reason(cli, lab):
     assert "Refused   held: it is on hold by anna (user/moto): restore test; it ends" in refused.out
     assert f"hold: {volume_id} is kept as it is for 6 h (until 00:00 Sat UTC), by anna" in refused.err
     assert "to do it anyway: --override held --reason TEXT" in refused.err
-    assert "how to go on: runbooks/FlipRefused.md#held" in refused.err
+    assert "how to go on: burstctl runbook FlipRefused" in refused.err
     assert cli.run("flip", volume_id, "--yes", "--exit-zero").code == 0
     assert count_modify_calls(lab) == 0
 
@@ -504,7 +505,10 @@ def test_a_refusal_by_aws_shows_its_message(cli, lab):
 
 def test_an_instance_that_is_the_bottleneck_refuses_and_can_be_overridden(cli, lab):
     instance_id = "i-0123456789abcdef0"
-    lab.fleet.add_instance(LabInstance(instance_id=instance_id, launched_at=lab.clock.now(), tags={}))
+    host = LabInstance(
+        instance_id=instance_id, launched_at=lab.clock.now(), instance_type="m5.large", tags={}
+    )
+    lab.fleet.add_instance(host)
     volume_id = add_calm(lab, instance_id=instance_id)
     lab.fleet.set_instance_balance(instance_id, io_pct=0.0)
     lab.clock.advance(900)
@@ -872,7 +876,7 @@ def test_a_manual_flip_releases_an_external_change_and_reports_it_first(cli, lab
     lab.fleet.modify(volume_id, volume_type="gp2")
     lab.fleet.end_modification(volume_id)
     lab.clock.advance(60)
-    assert "changed by others" in cli.run("watch", "--once").err
+    assert "was reverted to gp2" in cli.run("watch", "--once").err
     lab.clock.advance(30 * AN_HOUR_S)
 
     result = cli.run("flip", volume_id, "--for", "2h", "--yes")

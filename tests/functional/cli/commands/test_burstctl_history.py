@@ -45,7 +45,7 @@ def test_the_history_of_a_flip_and_its_return(cli, lab):
     # io1: 12.50 + 4,000 x 0.065 = 272.50, 262.50 more than gp2; 80 min are 262.50 / 730 x 4/3 = 0.48
     parts = (
         "18:00 level ok -> critical",
-        "18:00 alert BurstBalanceDraining: critical: ci-7, empty in about 10 min",
+        "18:00 alert BurstBalanceDraining: CRITICAL: ci-7 is empty in about 10 min",
         "delivered to terminal",
         "18:00 is to become io1 with 4,000 IOPS, requested by anna (user/moto) INC-7",
         "18:00 is on its way to io1 with 4,000 IOPS Requested by anna (user/moto)",

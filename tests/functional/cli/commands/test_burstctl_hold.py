@@ -360,7 +360,7 @@ def test_release_takes_an_externally_changed_volume_back_into_care(cli, lab):
     cli.run("watch", "--act", "--once")
     lab.fleet.modify(volume_id, volume_type="gp2")
     lab.clock.advance(3600)
-    assert "changed by others" in cli.run("watch", "--act", "--once").err
+    assert "was reverted to gp2" in cli.run("watch", "--act", "--once").err
     lab.clock.advance(60)
     assert count_modify_calls(lab) == 1
 

@@ -53,7 +53,7 @@ def test_once_evaluates_records_and_alerts(cli, lab):
     assert result.code == 3
     assert [line.split()[0] for line in result.out.splitlines()] == ["LEVEL", "critical", "ok"]
     assert "alerts: terminal" in result.err
-    assert "critical: ci-7, empty in about 10 min" in result.err
+    assert "CRITICAL: ci-7 is empty in about 10 min" in result.err
     with SqliteLedger.open(cli.ledger_path) as ledger:
         assert [entry.kind for entry in ledger.entries(critical)] == [
             EntryKind.LEVEL_CHANGED,
@@ -87,7 +87,7 @@ def test_many_alerts_at_once_are_one_digest(cli, lab):
 
     result = cli.run("watch", "--once")
 
-    assert "11 burst-balance alerts at once in us-east-1" in result.err
+    assert "11 burst-balance alerts at once (us-east-1)" in result.err
     assert result.err.count("What to do:") == 1
 
 
@@ -154,7 +154,7 @@ def test_alerts_go_to_slack_whose_address_is_shown_nowhere(cli, lab, from_file):
     assert len(received) == 1
     assert "ci-7" in received[0]
     assert "alerts: terminal, slack" in result.err
-    assert "critical: ci-7" in result.err, "the terminal gets it as well"
+    assert "CRITICAL: ci-7" in result.err, "the terminal gets it as well"
     assert "secretsecret" not in result.err + result.out
 
 

@@ -407,9 +407,10 @@ def test_a_section_is_a_mapping(section, value):
 def test_unknown_keys_are_faults_that_name_the_known_ones():
     faults = faults_of(VERSION | {"cadance": {}, "alerts": {"remind": "2h", "digest_above": "9"}})
     assert faults == {
-        "cadance": "unknown key; known here: alerts, cadence, flip, flip_back, lead, levels, mode, schema,"
-        " telemetry, version, windows",
-        "alerts.remind": "unknown key; known here: digest_above, remind_every, runbooks_url",
+        "cadance": "unknown key; did you mean cadence? Known here: alerts, cadence, flip, flip_back, lead,"
+        " levels, mode, schema, telemetry, version, windows",
+        "alerts.remind": "unknown key; did you mean remind_every? Known here: digest_above,"
+        " remind_every, runbooks_url",
     }
 
 
