@@ -142,7 +142,7 @@ class AwsSession:
         """Find the credentials without a call to EC2 or another service of AWS that is read.
 
         Raises:
-            AwsError: there are none, or they cannot be fetched.
+            AwsError: no credentials are found, or they cannot be fetched.
         """
         with translate_errors("finding the credentials"), self._lock:
             if self._botocore.get_credentials() is None:

@@ -21,7 +21,7 @@ MAX_ORDER_DURATION: Final = timedelta(days=30)
 """A hold, or a flip with a return, that is longer than this is probably meant to be permanent."""
 
 RESOURCE_NAMES: Final = (
-    "VOLUME is a volume ID, a unique Name tag, or an instance ID, which stands for its volumes."
+    "VOLUME is a volume ID, a unique Name tag, or an instance ID, which means all its volumes."
 )
 _DAY: Final = timedelta(days=1)
 _MAX_REASON_LENGTH: Final = 200  # it is quoted in alerts, tables and the history, beside other text

@@ -140,7 +140,7 @@ class CommandContext:
 def open_readonly(options: Options, *, needs_policy: bool = True) -> Iterator[CommandContext]:
     """Open a context that changes nothing; a missing ledger is not created.
 
-    Its warnings are printed below the result, and not if there is none: then the error is enough.
+    Its warnings are printed below the result, and only if there is a result: otherwise the error is enough.
     """
     notes = Notes()
     with open_silently(options, notes, needs_policy=needs_policy) as context:

@@ -37,9 +37,9 @@ class _Finder(NamedTuple):
 
 
 def resolve_volumes(
-    context: CommandContext, words: Sequence[str], *, prefers: Callable[[Volume], bool] = lambda _volume: True
+    context: CommandContext, names: Sequence[str], *, prefers: Callable[[Volume], bool] = lambda _volume: True
 ) -> list[str]:
-    """The IDs of the volumes that the words name, each once and in their order; an ID is not looked up.
+    """The IDs of the volumes with these names, each once and in their order; an ID is not looked up.
 
     An instance stands for those of its volumes that are preferred, or for all of them if none is.
 
@@ -47,7 +47,7 @@ def resolve_volumes(
         ResourceNameError: a word names no volume, or is the name of several.
         AwsError: AWS does not list the volumes.
     """
-    return list(dict.fromkeys(i for word in words for i in _resolve(context, word, prefers)))
+    return list(dict.fromkeys(i for name in names for i in _resolve(context, name, prefers)))
 
 
 def resolve_volume(

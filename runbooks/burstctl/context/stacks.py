@@ -102,7 +102,7 @@ def stack_warnings(stacks: Stacks, *, is_ledger_named: bool) -> list[Problem]:
         hint = "name its policy: --policy FILE" if is_ledger_named else _LEDGER_HINT
         warnings.append(
             Problem(
-                f"cannot tell whether a stack is deployed here, so {unused} not used: {failure.cause}",
+                f"cannot find out whether a stack is deployed here, so {unused} not used: {failure.cause}",
                 f"{failure.fix}, or {hint}",
             )
         )

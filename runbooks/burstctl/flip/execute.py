@@ -132,15 +132,15 @@ def _command(context: CommandContext, request: FlipRequest) -> str:
         "--reason": request.reason,
     }
     name = "flip" if request.direction is Direction.FLIP else "flip-back"
-    words = [
+    arguments = [
         "burstctl",
         name,
         *request.names,
         *(word for term in request.terms for word in ("--where", str(term))),
     ]
-    words += [word for option, value in values.items() if value for word in (option, str(value))]
-    words += [word for guard in sorted(request.overridden) for word in ("--override", guard)]
-    return shlex.join([*words, *context.options.repeated])
+    arguments += [word for option, value in values.items() if value for word in (option, str(value))]
+    arguments += [word for guard in sorted(request.overridden) for word in ("--override", guard)]
+    return shlex.join([*arguments, *context.options.repeated])
 
 
 def _execute(

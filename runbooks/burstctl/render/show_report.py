@@ -19,7 +19,7 @@ _ASCII: Final = ".#"
 
 
 def print_table(reports: Sequence[PassReport], *, shows_all: bool = False) -> None:
-    """The volumes of one Region or several in one table; nothing if there are none."""
+    """The volumes of one Region or several in one table; nothing without volumes."""
     if any(report.decisions for report in reports):
         print_output(render_table(reports, shows_all=shows_all))
 
