@@ -112,8 +112,8 @@ def check_reaches_watchdog(context: CommandContext, action: str, result_word: st
         )
     if reach.uncertainty is not None:
         raise UnreachableWatchdogError(
-            f"nothing was {result_word}: cannot find out whether a watchdog is deployed in {region}, so {action}"
-            f" might not reach it: {reach.uncertainty.cause}",
+            f"nothing was {result_word}: cannot find out whether a watchdog is deployed in {region}, so"
+            f" {action} might not reach it: {reach.uncertainty.cause}",
             fix=f"{reach.uncertainty.fix or 'remove the cause'}; or name the ledger: --ledger dynamodb:TABLE"
             " (a stack's), --ledger sqlite:PATH (a watch's)",
         )
