@@ -106,7 +106,7 @@ def print_next_for(report_options: Mapping[str, Sequence[str]], *reports: PassRe
         return
     decision, report = decisions[0]
     options = report_options[report.region]
-    if decision.level.is_alerting and not decision.is_fixed:
+    if decision.level.is_alerting:
         commands = [["explain", decision.volume_id]]
         if decision.flip is None and report.outcome_of(decision).status is not OutcomeStatus.FLIPPED:
             commands.append(["flip", decision.volume_id, "--dry-run"])

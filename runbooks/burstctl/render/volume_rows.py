@@ -13,7 +13,7 @@ from burstctl.render.volume import MAX_NAME_CHARS, display_name_of
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.forecast import describe_trend
-from burstwatch.core.ebs.volume import BUCKET_CREDITS, CREDITS_PER_PCT
+from burstwatch.core.ebs.volume import BUCKET_CREDITS, CREDITS_PER_PCT, can_burst
 from burstwatch.core.policy.policy import LevelPolicy, Mode
 from burstwatch.core.text import format_count, format_relative_time, format_rounded_duration, format_time
 from burstwatch.core.watch.decision import Decision
@@ -67,7 +67,7 @@ def level_label(decision: Decision) -> str:
     """The level to show; while AWS modifies the volume, and after that, its balance does not count."""
     if decision.is_changing:
         return CHANGING_LABEL
-    return FIXED_LABEL if decision.is_fixed else str(decision.level)
+    return FIXED_LABEL if _is_fixed(decision) else str(decision.level)
 
 
 def describe_depletion(decision: Decision, now_s: float, width: int | None = None) -> str:
@@ -81,7 +81,7 @@ def describe_depletion(decision: Decision, now_s: float, width: int | None = Non
 def _row(decision: Decision, report: PassReport) -> Row:
     assessment = decision.assessment
     volume, flip = assessment.volume, describe_flip_status(decision, report)
-    drain = assessment.forecast.drain_per_s if assessment.forecast and not decision.is_fixed else None
+    drain = assessment.forecast.drain_per_s if assessment.forecast else None
     return Row(
         region=report.region,
         kind=_KIND,
@@ -90,7 +90,7 @@ def _row(decision: Decision, report: PassReport) -> Row:
         level=level_label(decision),
         style=_level_style(decision),
         is_calm=not (flip or _is_urgent(decision) or decision.level is Level.WATCH),
-        is_alerting=decision.level.is_alerting and not decision.is_fixed,
+        is_alerting=decision.level.is_alerting,
         balance_pct=assessment.balance_pct,
         forecast=partial(describe_depletion, decision, report.now_s),
         flip=flip,
@@ -120,9 +120,6 @@ def _mode(decision: Decision) -> str:
 def _depletion_forms(decision: Decision, now_s: float) -> tuple[str, ...]:
     """What to say of the time when it is empty, from the longest form to the shortest."""
     assessment = decision.assessment
-    if decision.is_fixed and assessment.balance_pct is not None:
-        volume_type = assessment.volume.volume_type
-        return f"{volume_type} now (balance is from before)", f"{volume_type} now"
     if assessment.unknown_reason is not None:
         return (assessment.unknown_reason.label,)
     assert assessment.forecast is not None
@@ -201,9 +198,15 @@ def _describe_flow(decision: Decision) -> str:
     return f"{'drains' if drain > 0 else 'refills'} {abs(drain):,.0f}/s, {baseline}"
 
 
+def _is_fixed(decision: Decision) -> bool:
+    """Whether a flip moved the volume off burst credits, and AWS is done with it."""
+    is_flipped = decision.flip is not None and not decision.is_changing
+    return is_flipped and not can_burst(decision.assessment.volume)
+
+
 def _level_style(decision: Decision) -> str:
     if decision.is_changing:
         return CHANGING_STYLE
-    if decision.is_fixed:
+    if _is_fixed(decision):
         return STYLES[Level.OK]
     return FAULT_STYLE if decision.assessment.is_fault else STYLES[decision.level]

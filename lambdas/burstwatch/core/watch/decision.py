@@ -8,7 +8,6 @@ from burstwatch.core.alerts.alert import Alert, AlertKind
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.drain_cause import DrainEpisode
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ebs.volume import Volume, can_burst
 from burstwatch.core.flips.flip_trigger import ActRule, FlipTrigger
 from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.flips.transition import Event
@@ -40,11 +39,6 @@ class TickContext:
     location: AwsLocation
 
 
-def is_fixed(flip: Flip | None, volume: Volume) -> bool:
-    """Whether a flip moved this volume off burst credits, and is complete."""
-    return flip is not None and not flip.is_under_way and not can_burst(volume)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What one poll of a volume leads to; ``change`` is None if the ledger needs no write.
@@ -72,11 +66,6 @@ class Decision:
     def is_changing(self) -> bool:
         """Whether AWS is asked to change the volume, or is at it: its balance is that of what it was."""
         return self.flip is not None and self.flip.is_under_way
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether its flip is complete and it uses no burst credits now: a balance is from before."""
-        return is_fixed(self.flip, self.assessment.volume)
 
     @property
     def metric_count(self) -> int:

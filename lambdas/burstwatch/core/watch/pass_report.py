@@ -13,7 +13,7 @@ from burstwatch.core.policy.policy import CadencePolicy
 from burstwatch.core.text import format_instant, instant_or_none, rounded_or_none
 from burstwatch.core.watch.api_cost import usd_per_month_idle, usd_per_month_now
 from burstwatch.core.watch.cadence import sweep_interval_s
-from burstwatch.core.watch.decision import Decision, VolumeEvaluation, is_fixed
+from burstwatch.core.watch.decision import Decision, VolumeEvaluation
 from burstwatch.core.watch.fleet_summary import FleetSummary
 
 if TYPE_CHECKING:
@@ -66,11 +66,7 @@ class PassReport:
         """Whether a volume is at warning or worse and was not flipped in this run, or its data is missing."""
         return any(
             d.assessment.is_fault
-            or (
-                d.level.is_alerting
-                and not d.is_fixed
-                and self.outcome_of(d).status is not OutcomeStatus.FLIPPED
-            )
+            or (d.level.is_alerting and self.outcome_of(d).status is not OutcomeStatus.FLIPPED)
             for d in self.decisions
         )
 
@@ -189,8 +185,6 @@ def urgency_of(decision: Decision | VolumeEvaluation) -> tuple[Any, ...]:
     rank = -float(decision.level.rank)
     if decision.is_changing and not (decision.flip and decision.flip.is_stuck_alerted):
         rank = max(rank, -2.5)  # help is on its way: after all that needs it
-    if is_fixed(decision.flip, assessment.volume):
-        rank = 1
     return (
         rank if assessment.unknown_reason is None else (-2.5 if assessment.is_fault else 1),
         far if time_to_empty is None else time_to_empty,
