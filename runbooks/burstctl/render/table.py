@@ -233,10 +233,8 @@ def _narrow_lines(
     id_columns = text_width(row.resource_id)
     forecast, name = row.forecast(forecast_columns), row.name(id_columns)
     is_single = row.is_calm and not has_region_below
-    if is_single and (name or row.mode):
-        mode = ", ".join(filter(None, ["", row.mode])) if name else row.mode
-        room = forecast_columns - text_width(forecast) - text_width(mode) - len(" ()")
-        forecast = f"{forecast} ({row.name(room)}{mode})"
+    if is_single:
+        forecast = _calm_words(row, forecast_columns)
     first_line = [
         StyledText(row.level, row.style),
         *region,
@@ -257,6 +255,22 @@ def _narrow_lines(
         ),
     ]
     return [first_line, second_line]
+
+
+def _calm_words(row: Row, columns: int) -> str:
+    """What one line says of a calm row: the name matters more than the forecast if only one of them fits."""
+    forecast = row.forecast(columns)
+    room = columns - text_width(forecast) - len(" ()")
+    if not (label := _label(row, columns)):
+        return forecast
+    return label if room < min(text_width(label), _MIN_NAME_COLUMNS) else f"{forecast} ({_label(row, room)})"
+
+
+def _label(row: Row, columns: int) -> str:
+    """Name and mode on at most this many columns; the name is cut, and the mode if it stands alone."""
+    name_columns = columns - (text_width(row.mode) + len(", ") if row.mode else 0)
+    name = row.name(name_columns) if name_columns > 0 else ""
+    return truncate(", ".join(filter(None, [name, row.mode])), columns)
 
 
 def _balance_cell(row: Row, bar: str | None) -> StyledText:

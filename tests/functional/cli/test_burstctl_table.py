@@ -187,9 +187,9 @@ def test_a_volume_of_kubernetes_goes_by_its_claim_in_the_form_that_fits():
         start, end = lines[0].index("NAME"), lines[0].index("BALANCE") - 8
         return lines[1][start:end].strip()
 
-    assert name_at(None) == name_at(160) == "claim data-etcd-0 in kube-system"
-    assert name_at(116) == "kube-system/data-etcd-0"
-    assert name_at(112) == "data-etcd-0"
+    assert name_at(None) == name_at(116) == "claim data-etcd-0 in kube-system"
+    assert name_at(92) == "kube-system/data-etcd-0"
+    assert name_at(80) == "data-etcd-0"
     narrow = render_plain(show_narrow(report, shows_all=False, bar=BLOCKS))
     assert narrow.splitlines()[2].split()[0] == "data-etcd-0"
 
