@@ -8,7 +8,7 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, ResourceName, common_options
-from burstctl.cli.output import print_failures, print_info, print_next, print_output, to_json
+from burstctl.cli.output import print_info, print_next, print_output, to_json
 from burstctl.cli.text_layout import lay_out_topics
 from burstctl.context.context import CommandContext, open_readonly
 from burstctl.context.on_demand_pass import assess_volumes
@@ -24,7 +24,7 @@ from burstctl.explain.explanation import (
 )
 from burstctl.flip.cap_preview import check_caps
 from burstctl.flip.plan_orders import plan_orders
-from burstctl.render.pass_summary import print_holds
+from burstctl.render.pass_summary import print_holds, print_report_failures
 from burstctl.render.planned_flip import PlannedFlip
 from burstctl.render.volume import describe_volume
 from burstwatch.core.ebs.volume import can_burst
@@ -76,12 +76,13 @@ def explain(name: str, options: Options) -> ExitCode:
             body = lay_out_topics(describe_volume(explanation.assessment.volume), topics)
             print_output("\n".join([*urgent_lines(explanation), body]))
         print_holds(report.holds, report.now_s, {volume})
-        print_failures(report.failures, missing=report.missing, region=report.region)
+        print_report_failures(report)
         is_unread = explanation is not None and explanation.is_unread
         if is_unread:
             _drop_repeated_failure(context, volume)
         if explanation is not None and not options.json:
-            commands = [["plot", volume], *([["history", volume]] if explanation.entries else [])]
+            first = ["doctor"] if explanation.assessment.is_fault else ["plot", volume]
+            commands = [first, *([["history", volume]] if explanation.entries else [])]
             print_next(shlex.join(["burstctl", *command, *options.repeated]) for command in commands)
         return ExitCode.FAILED if is_unread or report.has_failed or report.missing else ExitCode.OK
 

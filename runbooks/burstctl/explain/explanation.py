@@ -19,7 +19,7 @@ from burstctl.render.volume_rows import CHANGING_LABEL, STYLES, describe_depleti
 from burstctl.windows.status import PHASE_DESCRIPTIONS, describe_occurrence, occurrence_document
 from burstwatch.core.alerts.alert import describe_forecast, format_forecast
 from burstwatch.core.alerts.drain_message import format_drain_start
-from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.drain_cause import find_drain
 from burstwatch.core.assessment.severity import NEAR_EMPTY_FACTOR, SETTLING_TIME, Level, explain_level
 from burstwatch.core.buckets.forecast import EXTRAPOLATION_FACTOR, DrainRate, Forecast
@@ -243,7 +243,7 @@ def _level(explanation: Explanation) -> list[str]:
     decision = explanation.decision
     unknown_reason = explanation.assessment.unknown_reason
     if unknown_reason is not None:
-        cause = explanation.assessment.unknown_because or unknown_reason.label
+        cause = _describe_unknown(explanation.assessment)
     else:
         cause = explain_level(explanation.assessment, decision.level, explanation.policy)
     previous = f"; last judged {decision.previous_level}" if explanation.state else ""
@@ -257,6 +257,14 @@ def _level(explanation: Explanation) -> list[str]:
             assessed,
         ]
     return [f"{decision.level}: {cause}{previous}"]
+
+
+def _describe_unknown(assessment: Assessment) -> str:
+    """Why there is no level; the cause of a read that failed is printed below, as an error."""
+    assert assessment.unknown_reason is not None
+    if assessment.unknown_reason is UnknownReason.READ_FAILED:
+        return assessment.unknown_reason.label
+    return assessment.unknown_because or assessment.unknown_reason.label
 
 
 def _who_acts(explanation: Explanation) -> str | None:
@@ -284,6 +292,8 @@ def _steps(explanation: Explanation) -> list[str]:
         explanation.assessment.forecast,
     )
     reason, mode = decision.reason, decision.volume_settings.mode
+    if explanation.assessment.is_fault and decision.trigger is None and not decision.is_changing:
+        return ["find out why there is no balance: burstctl doctor"]
     caveat = (
         [f"proposed: {recommendation.target}; {recommendation.caveat}"]
         if recommendation and recommendation.caveat

@@ -212,4 +212,5 @@ def _quota(planned: PlannedFlip) -> str:
 def _describe_dry_run(result: DryRunResult) -> str:
     if isinstance(result, DryRunAllowed):
         return "allows it to this identity (dry run)"
-    return f"refuses (dry run): {result.failure}"
+    problem = result.failure.problem
+    return f"refuses (dry run): {problem.cause}; {problem.fix}"

@@ -74,14 +74,14 @@ class Table:
         return sum(self.widths()) + text_width(_COLUMN_GAP) * (len(self.titles) - 1)
 
     def to_lines(self) -> list[list[StyledText]]:
-        """Titles, lines and notes; every cell is filled up to its column's width."""
-        header = [StyledText(title, "bold") for title in self.titles]
+        """Titles, lines and notes, every cell filled up to its column; without a line there are no titles."""
+        header = [[StyledText(title, "bold") for title in self.titles]] if self.lines else []
         columns = [
             (width, title in self.right_aligned)
             for width, title in zip(self.widths(), self.titles, strict=True)
         ]
         return [
-            *(_to_line(cells, columns) for cells in [header, *self.lines]),
+            *(_to_line(cells, columns) for cells in [*header, *self.lines]),
             *([StyledText(note, "dim")] for note in self.notes),
         ]
 

@@ -22,6 +22,9 @@ from burstwatch.core.watch.pass_report import PassReport, urgency_of
 MAX_ROWS: Final = 20
 """More volumes than this are shown as far as they matter; the rest is counted."""
 
+MAX_UNREAD_ROWS: Final = 3
+"""More volumes that could not be read are counted: the error below the table has the cause and some names."""
+
 STYLES: Final = {
     Level.EXHAUSTED: "bold white on red",
     Level.CRITICAL: "bold red",
@@ -51,8 +54,15 @@ def select_rows(reports: Sequence[PassReport], *, shows_all: bool) -> Selection:
     """The volumes of one Region or several: all of them, or those that matter if there are very many."""
     pairs = [(decision, report) for report in reports for decision in report.decisions]
     pairs.sort(key=lambda pair: urgency_of(pair[0]))
-    if shows_all or len(pairs) <= MAX_ROWS:
+    if shows_all:
         return Selection([_row(*pair) for pair in pairs], [])
+    read = [pair for pair in pairs if not _is_unread(*pair)]
+    unread_notes: list[str] = []
+    if len(pairs) - len(read) > MAX_UNREAD_ROWS:
+        unread_notes = [f"and {format_count(len(pairs) - len(read), 'volume')} that could not be read"]
+        pairs = read
+    if len(pairs) <= MAX_ROWS:
+        return Selection([_row(*pair) for pair in pairs], unread_notes)
     is_important = [_is_urgent(decision) or is_flip_active(decision, report) for decision, report in pairs]
     important = list(compress(pairs, is_important))
     others = list(compress(pairs, map(not_, is_important)))
@@ -60,7 +70,14 @@ def select_rows(reports: Sequence[PassReport], *, shows_all: bool) -> Selection:
     hidden = [decision for decision, _ in others if decision.level is not Level.WATCH]
     room = max(0, MAX_ROWS - len(important))
     hidden = [*(decision for decision, _ in at_watch[room:]), *hidden]
-    return Selection([_row(*pair) for pair in [*important, *at_watch[:room]]], _hidden_notes(hidden))
+    rows = [_row(*pair) for pair in [*important, *at_watch[:room]]]
+    return Selection(rows, [*unread_notes, *_hidden_notes(hidden)])
+
+
+def _is_unread(decision: Decision, report: PassReport) -> bool:
+    """Whether nothing is known of it but that it could not be read."""
+    is_read_failed = decision.assessment.unknown_reason is UnknownReason.READ_FAILED
+    return is_read_failed and not is_flip_active(decision, report)
 
 
 def level_label(decision: Decision) -> str:
