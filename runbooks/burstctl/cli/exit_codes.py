@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final
 
-from burstwatch.adapters.aws.errors import AwsError, FailureKind
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.policy.policy import PolicyError
@@ -41,7 +40,6 @@ _BY_PRECEDENCE: Final = (
     ExitCode.ATTENTION,
     ExitCode.OK,
 )
-_SETUP_FAILURES: Final = (FailureKind.NO_CREDENTIALS, FailureKind.MISCONFIGURED)
 _SUCCESSFUL_OR_REFUSED: Final = frozenset(
     {OutcomeStatus.NONE, OutcomeStatus.FLIPPED, OutcomeStatus.FLIPPED_BACK, OutcomeStatus.REFUSED}
 )
@@ -68,8 +66,11 @@ def exit_code_of_outcomes(outcomes: Iterable[Outcome], *, has_failed: bool, exit
 
 def exit_code_of_error(error: BurstwatchError) -> ExitCode:
     """Usage, if the command line, the policy, the configuration or the credentials are wrong; else failed."""
+    from burstwatch.adapters.aws.errors import AwsError, FailureKind  # noqa: PLC0415 - brings botocore in
+
     is_setup = isinstance(error, SettingsError | PolicyError) or (
-        isinstance(error, AwsError) and error.failure.kind in _SETUP_FAILURES
+        isinstance(error, AwsError)
+        and error.failure.kind in (FailureKind.NO_CREDENTIALS, FailureKind.MISCONFIGURED)
     )
     return ExitCode.USAGE if is_setup else ExitCode.FAILED
 

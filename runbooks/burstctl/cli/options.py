@@ -197,8 +197,8 @@ class Command(click.Command):
         """
         if not self.takes_regions:
             raise click.UsageError(
-                f"{self.name} works in one region: give --region once, with its name. assess, advise, hold"
-                " and release take several."
+                f"{self.name} works in one region: give --region once, with its name. assess, advise, hold,"
+                " release and init take several."
             )
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from burstctl.cli.exit_codes import ExitCode, exit_code_of_error, worst_exit_code
@@ -70,12 +71,14 @@ class RegionReads(Generic[Result]):
         )
 
     def print_beginning(self) -> None:
-        """Print what the contexts say of themselves, each with its Region."""
-        for region, notes in self.notes.items():
-            for line in notes.locations:
-                print_info(f"{region}: {line}", style="dim")
-            for line in notes.remarks:
-                print_info(f"{region}: {line}")
+        """Print what the contexts say of themselves, each line once, with its Regions."""
+        for style, lines_of in (("dim", attrgetter("locations")), ("", attrgetter("remarks"))):
+            regions_by_line: dict[str, list[str]] = {}
+            for region, notes in self.notes.items():
+                for line in lines_of(notes):
+                    regions_by_line.setdefault(line, []).append(region)
+            for line, regions in regions_by_line.items():
+                print_info(f"{_describe_regions(regions)}: {line}", style=style)
 
     def print_problems(self, failures: Mapping[str, Sequence[str]]) -> None:
         """Print each cause once, with the Regions that it affects; ``failures`` are those of the results."""
