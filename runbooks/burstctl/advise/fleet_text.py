@@ -55,13 +55,13 @@ class _Fleet:
 
 
 def render_fleet(reports: Sequence[AdviceReport], *, shows_all: bool) -> str:
-    """A line to a volume on a wide terminal and in a file, else two; the totals below."""
+    """A line to a volume on a wide terminal, else two, which fit into 80 columns; the totals below."""
     fleet = _Fleet([report for report in reports if report.advice])
     listed = fleet.pairs if shows_all else fleet.pairs[:MAX_ROWS]
-    width = get_terminal_size().columns if sys.stdout.isatty() else None
+    width = get_terminal_size().columns if sys.stdout.isatty() else _NOW_COLUMNS
     has_regions = len(fleet.regions) > 1
-    is_wide = width is None or width >= _ONE_LINE_COLUMNS
-    table = _wide_table(listed, has_regions) if is_wide else _narrow_table(listed, has_regions, width or 0)
+    is_wide = width >= _ONE_LINE_COLUMNS
+    table = _wide_table(listed, has_regions) if is_wide else _narrow_table(listed, has_regions, width)
     notes = _table_notes(fleet, listed)
     return "\n".join([render_styled(table.to_lines()), *notes])
 
