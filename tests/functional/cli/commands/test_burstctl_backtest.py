@@ -561,7 +561,7 @@ def test_a_hostile_file_is_one_message_with_its_line(cli, tmp_path, text, messag
     result = cli.run("backtest", "--csv", "bad.csv")
     assert (result.code, result.out) == (2, "")
     [complaint] = result.error_lines
-    assert complaint.startswith("burstctl: bad.csv")
+    assert complaint.startswith("error: bad.csv")
     assert message in complaint
 
 

@@ -115,7 +115,7 @@ def test_without_a_terminal_yes_is_needed_and_nothing_is_read_without(cli, lab):
 
     assert result.code == 2
     assert result.error_lines == [
-        "burstctl: there is no terminal: add --yes to do it, or --dry-run to see what it would do"
+        "error: there is no terminal: add --yes to do it, or --dry-run to see what it would do"
     ]
     assert "DescribeVolumes" not in lab.faults.call_counts()
 
@@ -355,7 +355,7 @@ def test_a_volume_that_does_not_exist_is_named_and_the_others_are_done(cli, lab)
     assert result.code == 1
     (complaint,) = result.error_lines
     assert complaint.startswith(
-        "burstctl: there is no volume vol-0123456789abcdef0 in us-east-1: check the id"
+        "error: there is no volume vol-0123456789abcdef0 in us-east-1: check the id"
     )
     assert modification_targets(lab, volume_id) == ["gp3"]
 
@@ -442,7 +442,7 @@ def test_a_selection_without_matches_is_a_usage_error(cli, lab):
 
     assert result.code == 2
     assert result.error_lines == [
-        "burstctl: no gp2 volume in us-east-1 carries tag:role=ci, so nothing was done"
+        "error: no gp2 volume in us-east-1 carries tag:role=ci, so nothing was done"
     ]
 
 

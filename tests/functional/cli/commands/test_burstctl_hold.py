@@ -163,7 +163,7 @@ def test_a_volume_that_does_not_exist_is_not_held_and_the_others_are(cli, lab):
 
     assert result.code == 1
     assert result.error_lines == [
-        "burstctl: there is no volume vol-0123456789abcdef0 in us-east-1: it is not held"
+        "error: there is no volume vol-0123456789abcdef0 in us-east-1: it is not held"
     ]
     assert cli.entry_kinds(known) == ["held"]
     assert cli.entry_kinds("vol-0123456789abcdef0") == []
@@ -264,7 +264,7 @@ def test_without_a_stack_or_a_ledger_nothing_is_held_and_that_is_a_failure(cli, 
     result = cli.run("hold", "--all", "--for", "6h", "--reason", "x")
 
     assert (result.code, result.out) == (1, "")
-    assert result.error_lines == ["burstctl: no stack and no ledger in us-east-1: nothing was held."]
+    assert result.error_lines == ["error: no stack and no ledger in us-east-1: nothing was held."]
     assert "--region NAME, --region all, or --ledger sqlite:PATH" in result.err
     assert not cli.ledger_path.parent.exists()
 

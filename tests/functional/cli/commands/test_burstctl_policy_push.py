@@ -44,7 +44,7 @@ def writes(lab) -> set[str]:
 def single_error(result) -> str:
     assert "Traceback" not in result.err
     (complaint,) = result.error_lines
-    return complaint.removeprefix("burstctl: ")
+    return complaint.removeprefix("error: ")
 
 
 def test_it_shows_the_changes_confirms_and_writes_who_replaced_what(cli, lab, stack):
@@ -365,7 +365,7 @@ def test_what_others_push_in_the_meantime_is_not_overwritten(cli, lab, stack, be
 
     assert result.code == 1
     assert (
-        "burstctl: the policy of stack burstwatch was changed by someone else, and nothing was done:"
+        "error: the policy of stack burstwatch was changed by someone else, and nothing was done:"
         " look at it (burstctl policy show) and run again"
     ) in result.err
     assert (pushed_policy(lab) or "").endswith(other_policy)

@@ -171,7 +171,7 @@ def test_a_slack_that_never_finishes_an_answer_keeps_no_pass_from_its_flips(cli,
     assert modification_targets(lab, volume_id) == ["gp3"]
     assert slack.all_messages
     assert any(
-        "burstctl: slack: " in complaint and "for the next pass" in complaint
+        "error: slack: " in complaint and "for the next pass" in complaint
         for complaint in result.error_lines
     )
 
@@ -182,7 +182,7 @@ def test_an_alert_that_a_channel_refuses_is_a_failure_and_waits(cli, lab):
         cli.set(BURSTWATCH_SLACK_WEBHOOK=address)
         result = cli.run("watch", "--once")
     assert result.code == 1
-    assert result.error_lines[0].startswith("burstctl: slack: 1 alert waits for the next pass: ")
+    assert result.error_lines[0].startswith("error: slack: 1 alert waits for the next pass: ")
 
     with a_webhook() as (address, received):
         cli.set(BURSTWATCH_SLACK_WEBHOOK=address)
@@ -208,7 +208,7 @@ def test_a_webhook_that_cannot_be_used_is_a_usage_error(cli, lab, content, messa
     result = cli.run("watch", "--once", "--slack-webhook-file", "webhook")
 
     assert result.code == 2
-    assert result.error_lines[0].startswith(f"burstctl: {message}")
+    assert result.error_lines[0].startswith(f"error: {message}")
 
 
 def test_alerts_go_to_an_sns_topic(cli, lab):
@@ -276,7 +276,7 @@ def test_a_pass_that_fails_is_one_line_and_the_next_one_comes(cli, fast_lab, mon
     result = cli.run("watch", "--passes", "3")
 
     assert len(result.error_lines) == 1
-    assert result.error_lines[0].startswith("burstctl: unexpected LookupError: a bug;")
+    assert result.error_lines[0].startswith("error: unexpected LookupError: a bug;")
     assert "Traceback" not in result.err
     assert result.err.count("What to do:") == 1, "a later pass did what the first could not"
     assert result.code == 3, "the last pass counts"
@@ -317,7 +317,7 @@ def test_an_endpoint_without_a_date_header_is_retried(cli, lab, monkeypatch):
     result = cli.run("watch", "--passes", "1")
 
     assert waits == [5.0]
-    assert result.error_lines[0].startswith("burstctl: no pass: reading the endpoint's clock failed")
+    assert result.error_lines[0].startswith("error: no pass: reading the endpoint's clock failed")
     assert result.code == 0
 
 
@@ -362,7 +362,7 @@ def test_a_second_signal_ends_it_at_once(cli, lab):
         _, text = process.communicate(timeout=10)
 
     assert process.returncode == 130
-    assert "burstctl: interrupted" in text
+    assert "interrupted" in text
 
 
 def test_two_watches_on_one_ledger_alert_once(cli, fast_lab):

@@ -175,7 +175,7 @@ def test_an_unknown_name_is_a_usage_error_and_the_known_ones_are_listed(cli, lab
 
     assert result.code == 2
     assert result.error_lines == [
-        "burstctl: there is no window 'nope'; known: nightly, sale, manual, release"
+        "error: there is no window 'nope'; known: nightly, sale, manual, release"
     ]
 
 
