@@ -1,6 +1,7 @@
 """``burstctl backtest``: what the watchdog would have done with what was recorded."""
 
 import os
+import shlex
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
@@ -25,7 +26,7 @@ from burstctl.backtest.progress import DayProgressBar
 from burstctl.backtest.text import print_notes, render_fleet, render_volume
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Duration, Options, ResourceName, common_options, last_option
-from burstctl.cli.output import print_info, print_output, to_json
+from burstctl.cli.output import print_info, print_next, print_output, to_json
 from burstctl.context.active_policy import PolicySource, find_policy_source
 from burstctl.context.context import open_readonly
 from burstwatch.core.ebs.pricing import VolumeType
@@ -171,4 +172,7 @@ def _report(result: Backtest, options: Options, now_s: float, *, shows_all: bool
     elif result.tallies:
         print_output(render_fleet(result, shows_all=shows_all))
     print_notes(result)
+    if not options.json and result.tallies and result.source.selection.metrics_requested:
+        names = [result.tallies[0].volume.volume_id] if len(result.tallies) == 1 else []
+        print_next([shlex.join(["burstctl", "advise", *names, *options.repeated])])
     return ExitCode.FAILED if result.source.selection.has_failed else ExitCode.OK

@@ -90,7 +90,7 @@ def print_next(commands: Iterable[str]) -> None:
     """Say which command to run next, each on a line of its own so that it can be pasted."""
     label = "next: "
     for command in commands:
-        _write_to_stderr(f"{styled(label, 'bold', sys.stderr)}{command}")
+        _write_to_stderr(f"{styled(label, 'bold', sys.stderr)}{sanitise(command, MAX_SENTENCE_LENGTH)}")
         label = " " * len(label)
 
 

@@ -1,6 +1,7 @@
 """``burstctl policy``: check a policy, show the one in force, put one in force in a deployed stack."""
 
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -9,7 +10,7 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, CommandGroup, Options, common_options
-from burstctl.cli.output import print_error, print_info, print_output, print_warning, to_json
+from burstctl.cli.output import print_error, print_info, print_next, print_output, print_warning, to_json
 from burstctl.context.active_policy import (
     FILE_ARGUMENT,
     POLICY_OPTION,
@@ -96,6 +97,13 @@ def check(file: Path | None, options: Options, *, stack_name: str | None) -> Exi
         print_error(f"{source.location} has {count}")
     else:
         print_output(f"{source.location}: OK")
+        if file is not None:
+            print_next(
+                [
+                    shlex.join(["burstctl", "backtest", "--policy", str(file)]),
+                    shlex.join(["burstctl", "policy", "push", str(file)]),
+                ]
+            )
     return ExitCode.USAGE if faults else ExitCode.OK
 
 

@@ -37,6 +37,7 @@ def _complete_name(_context: click.Context, _parameter: click.Parameter, incompl
         ("burstctl runbook FlipRefused | less", "its Markdown, for another program"),
     ),
     page="runbooks/README.md",
+    without=("exit_zero", "policy", "ledger", "profile", "regions", "verbose"),
 )
 @click.argument("name", required=False, shell_complete=_complete_name)
 @common_options

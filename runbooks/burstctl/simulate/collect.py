@@ -158,7 +158,8 @@ def _read_metrics(
     text = f"CloudWatch has no EBSReadOps of {request.instance_id} in the last {lookback_text}"
     if instance is not None and instance.state != "running":
         raise NothingToSimulateError(
-            f"{text}: it is {instance.state}", fix="give a longer --last, up to 62d, to see when it was in use"
+            f"{text}: it is {instance.state}",
+            fix="give a longer --last, up to 62d, to see when it was in use",
         )
     raise NothingToSimulateError(
         f"{text}: EC2 publishes it for instances on Nitro only", fix="check the type, or give a longer --last"

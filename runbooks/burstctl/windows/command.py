@@ -16,7 +16,7 @@ from burstctl.cli.options import (
     Options,
     common_options,
 )
-from burstctl.cli.output import print_failures, print_info, print_output, to_json
+from burstctl.cli.output import print_failures, print_info, print_next, print_output, to_json
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, lay_out
 from burstctl.context.context import CommandContext, open_operator, open_readonly
 from burstctl.flip.cap_preview import check_caps
@@ -179,6 +179,8 @@ def stop(name: str, options: Options) -> ExitCode:
         else:
             print_output(_describe_stopped(snapshot, is_stopped=override is not None))
         print_failures(snapshots.failures)
+        if not options.json:
+            print_next([shlex.join(["burstctl", "window", "list", *options.repeated])])
         return ExitCode.FAILED if snapshots.failures else ExitCode.OK
 
 

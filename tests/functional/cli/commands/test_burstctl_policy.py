@@ -88,12 +88,16 @@ def test_faults_in_json(cli):
     assert fault.startswith("bad.yaml:3: alerts.color: unknown key")
 
 
-def test_a_good_policy_is_one_line(cli):
+def test_a_good_policy_is_one_line_and_what_to_run_next(cli):
     (cli.directory / "good.yaml").write_text("version: 1\n")
 
     result = cli.run("policy", "check", "good.yaml")
 
-    assert (result.code, result.out, result.err) == (0, "good.yaml: OK\n", "")
+    assert (result.code, result.out) == (0, "good.yaml: OK\n")
+    assert result.err.splitlines() == [
+        "next: burstctl backtest --policy good.yaml",
+        "      burstctl policy push good.yaml",
+    ]
 
 
 def test_without_a_file_the_policy_in_force_is_checked(cli):

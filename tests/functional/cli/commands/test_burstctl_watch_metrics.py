@@ -395,7 +395,7 @@ def test_an_error_in_the_exporter_does_not_end_the_watch(cli, lab, monkeypatch):
     result = cli.run("watch", "--passes", "1", "--metrics-port", "0")
 
     assert result.code == 3
-    assert result.error_lines[0].startswith("error: unexpected LookupError: a bug;")
+    assert result.error_lines[0].startswith("error: unexpected LookupError: a bug.")
 
 
 def test_without_metrics_the_exporter_is_not_imported():
