@@ -131,7 +131,7 @@ def test_without_a_terminal_what_is_missing_is_one_line(cli, arguments, message)
     [
         (["--email", "nobody"], "'nobody' is not an e-mail address"),
         (["--region", "all"], "A stage file names each Region: give --region NAME, and repeat it."),
-        (["--region", "US-EAST-1"], "'US-EAST-1' is not a Region"),
+        (["--region", "us_east_1"], "'us_east_1' is not a Region"),
         (["--mode", "maybe"], "'maybe' is neither alert nor flip"),
         (["--spend-cap", "-5", "--mode", "flip"], "'-5' is not an amount of dollars"),
         (["--change-hours", "noon", "--mode", "flip"], "'noon' are not valid change hours"),
