@@ -116,7 +116,7 @@ def test_the_volumes_of_all_regions_are_in_one_table_the_most_urgent_first(cli, 
     assert result.code == 3
 
 
-def test_the_ledger_of_each_region_is_named_if_asked_for(cli, account):
+def test_the_ledger_of_each_region_is_named_with_verbose(cli, account):
     text = cli.run("assess", "-v", *BOTH_REGIONS).err
     assert "ledger-us-east-1.sqlite" in text
     assert "ledger-eu-west-1.sqlite" in text

@@ -68,11 +68,11 @@ def test_an_instance_means_all_its_volumes_where_several_are_possible(cli, lab):
     data = add_lab_volume(lab, "web-1-data", instance_id=INSTANCE)
 
     document = cli.run("assess", INSTANCE, "--json").document
-    one = cli.run("explain", INSTANCE)
+    explained = cli.run("explain", INSTANCE)
 
     assert sorted(volume["volume_id"] for volume in document["volumes"]) == sorted([root, data])
-    assert one.code == 2
-    assert f"{INSTANCE!r} stands for 2 volumes" in one.err
+    assert explained.code == 2
+    assert f"{INSTANCE!r} stands for 2 volumes" in explained.err
 
 
 def test_an_instance_means_its_only_volume_that_can_burst(cli, lab):

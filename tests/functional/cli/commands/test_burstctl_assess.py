@@ -57,7 +57,7 @@ def test_words_go_to_stderr_totals_calls_dollars_the_age_of_the_data_and_what_to
     ]
 
 
-def test_the_default_policy_and_ledger_are_named_only_if_asked_for(cli, lab):
+def test_the_default_policy_and_ledger_are_named_only_with_verbose(cli, lab):
     add_calm(lab)
     assert not [line for line in cli.run("assess").err.splitlines() if line.startswith(("policy", "ledger"))]
 

@@ -49,10 +49,10 @@ def test_all_shows_every_volume_that_could_not_be_read():
     assert len([line for line in render(*map(an_unread, range(12)), shows_all=True) if "vol-" in line]) == 12
 
 
-@pytest.mark.parametrize(("width", "words"), [(80, "not draining (ci-7)"), (55, "ci-7"), (40, "ci-7")])
-def test_a_calm_volume_keeps_its_name_on_a_narrow_terminal(width, words):
+@pytest.mark.parametrize(("width", "end"), [(80, "not draining (ci-7)"), (55, "ci-7"), (40, "ci-7")])
+def test_a_calm_volume_keeps_its_name_on_a_narrow_terminal(width, end):
     _, line = render(a_decision_for(1, balances(100, 100, 100, 100), tags={"Name": "ci-7"}), width=width)
-    assert line.endswith(f"100.0 %  {words}")
+    assert line.endswith(f"100.0 %  {end}")
 
 
 @pytest.mark.parametrize(
