@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -44,7 +44,7 @@ def make_manpage() -> str:
         *(
             ".SH COMMON OPTIONS",
             "They may also precede the command.",
-            *_option_list(_root_context(), ()),
+            *_definition_list(_options(_root_context())),
         ),
         *(".SH EXIT STATUS", "The first that applies of 2, 1, 4, 3 and 0."),
         *_definition_list((str(int(code)), meaning) for code, meaning in EXIT_CODE_MEANINGS.items()),
@@ -76,7 +76,8 @@ def _command_section(command: click.Command, context: click.Context) -> Iterator
     pieces = command.collect_usage_pieces(context)
     yield f".SS {_escape(context.command_path)} {_escape(' '.join(pieces))}"
     yield from _paragraphs(command.help or "")
-    yield from _option_list(context, _common_option_names())
+    common = set(_options(_root_context()))
+    yield from _definition_list(option for option in _options(context) if option not in common)
     if isinstance(command, Command):
         yield from _examples(command.examples)
     if isinstance(command, click.Group):
@@ -86,17 +87,12 @@ def _command_section(command: click.Command, context: click.Context) -> Iterator
             yield from _command_section(subcommand, click.Context(subcommand, info_name=name, parent=context))
 
 
-def _common_option_names() -> Sequence[str]:
-    """The options that every command has, which the page lists once."""
-    return ["help", *(parameter.name or "" for parameter in burstctl.params)]
-
-
-def _option_list(context: click.Context, excluded: Sequence[str]) -> Iterator[str]:
+def _options(context: click.Context) -> Iterator[tuple[str, str]]:
+    """The options of a command, as its help names them, with their texts."""
     for parameter in context.command.get_params(context):
-        if isinstance(parameter, click.Option) and parameter.name not in excluded:
-            help_record = parameter.get_help_record(context)
-            if help_record is not None:
-                yield from (".TP", rf"\fB{_escape(help_record[0])}\fR", _escape(help_record[1]))
+        record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
+        if record is not None:
+            yield record
 
 
 def _paragraphs(text: str) -> Iterator[str]:

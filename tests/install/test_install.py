@@ -194,7 +194,7 @@ def test_a_picture_without_its_extra_is_refused_in_one_line(burstctl, lab, tmp_p
     result = call(burstctl, tmp_path, lab, arguments)
 
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.count("burstctl: ") == 1
+    assert result.stderr.count("error: ") == 1
     message = " ".join(result.stderr.split())
     assert f"pip install './burstwatch-{version('burstwatch')}-py3-none-any.whl[pictures]'" in message
     assert list(tmp_path.iterdir()) == []

@@ -18,6 +18,7 @@ from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling, ceiling_of
+from burstwatch.core.errors import Problem
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO
 from burstwatch.core.instances.instance_metrics import InstanceMetrics
@@ -106,7 +107,7 @@ class Collector:
                 listed = self.ec2.volumes(filters, report_failure=self._add_failure, on_page=self.heartbeat)
                 self._volumes.extend(listed)
             except AwsError as error:
-                self.failures.append(str(error))
+                self.failures.append(error.problem)
                 self.has_whole_fleet = False
         return self._volumes
 
@@ -119,7 +120,7 @@ class Collector:
             listed = self.ec2.running_instances(report_failure=self._add_failure, on_page=self.heartbeat)
             instances = [instance for instance in listed if instance.volume_ids]
         except AwsError as error:
-            self._add_unread_kind(str(error))
+            self._add_unread_kind(error.problem)
             return None
         return self._with_limits(instances, self._list_volumes())
 
@@ -187,7 +188,7 @@ class Collector:
                 for modification in self.ec2.modifications_in_progress(report_failure=self._add_failure):
                     self._in_progress[modification.volume_id] = modification
             except AwsError as error:
-                self.failures.append(str(error))
+                self.failures.append(error.problem)
         return self._in_progress
 
     def smaller_sizes_gib(self) -> dict[str, int]:
@@ -390,7 +391,10 @@ class Collector:
         return min(series.closed_by(self.now_s).values, default=None) if series else None
 
     def _add_failure(self, subject: str, failure: AwsFailure) -> None:
-        self.failures.append(f"{subject}: {failure}")
+        problem = failure.problem
+        self.failures.append(
+            Problem(f"{subject}: {problem.cause}", problem.fix, sentence=f"{subject}: {problem}")
+        )
 
     def _add_messages(self, messages: Iterable[str]) -> None:
         """CloudWatch speaks of a call as a whole only when its answer is not whole."""
@@ -401,8 +405,9 @@ class Collector:
         counts = Counter((failure.action, failure.code) for failure in failures.values())
         examples = {(failure.action, failure.code): failure for failure in failures.values()}
         for action_and_code, count in counts.items():
+            problem = examples[action_and_code].problem
             suffix = f" (and {count - 1} more like it)" if count > 1 else ""
-            self.failures.append(f"{examples[action_and_code]}{suffix}")
+            self.failures.append(Problem(problem.cause, problem.fix, sentence=f"{problem}{suffix}"))
 
 
 def _instance_query(

@@ -426,7 +426,7 @@ def _volume_reading(
         balance = balance.since(valid_from_s)
     return VolumeReading(
         balance=balance,
-        read_error=str(series_or_failure) if isinstance(series_or_failure, AwsFailure) else None,
+        read_error=series_or_failure.problem if isinstance(series_or_failure, AwsFailure) else None,
         arrived_at_s=arrived_at_s,
         modified_at_s=modified_at_s,
         smaller_size_gib=smaller_size_gib,

@@ -4,11 +4,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from burstwatch.adapters.aws.errors import AwsError
 from burstwatch.core.policy.policy import Policy, PolicyError
 from burstwatch.wiring.settings import SettingsError
+
+if TYPE_CHECKING:
+    from burstwatch.core.errors import Problem
 
 POLICY_ENV: Final = "BURSTWATCH_POLICY"
 DEFAULT_PATH: Final = Path("policy.yaml")
@@ -29,6 +32,11 @@ class PolicySource(Protocol):
 
     @property
     def location(self) -> str: ...
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is what is built in, because no other policy was found."""
+        ...
 
     @property
     def check_command(self) -> str:
@@ -68,6 +76,10 @@ class FilePolicySource:
     @property
     def location(self) -> str:
         return str(self.path) if self.path else self.chosen_by
+
+    @property
+    def is_default(self) -> bool:
+        return self.path is None
 
     @property
     def check_command(self) -> str:
@@ -115,9 +127,9 @@ class PolicyReloader:
         self.policy = policy
         self.in_force_since_s = now_s
         self.unreported_faults: Sequence[str] = ()
-        self.unreported_read_error: str | None = None
+        self.unreported_read_error: Problem | None = None
         self._last_faults: Sequence[str] = ()
-        self._last_read_error: str | None = None
+        self._last_read_error: Problem | None = None
 
     @property
     def is_rejected(self) -> bool:
@@ -135,7 +147,7 @@ class PolicyReloader:
             return False
         except (AwsError, SettingsError) as error:
             if str(error) != self._last_read_error:
-                self._last_read_error = self.unreported_read_error = str(error)
+                self._last_read_error = self.unreported_read_error = error.problem
             return False
         self._last_read_error = self.unreported_read_error = None
         has_changed = policy != self.policy or bool(self._last_faults)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from burstctl.cli.text_layout import COLUMNS, wrap_hanging
+from burstctl.cli.styled_text import styled
+from burstctl.cli.text_layout import text_columns, wrap_hanging
 from burstctl.render.datapoint_spacing import describe_spacing
 from burstctl.render.flip_text import describe_flip, describe_quota, flip_document, quota_document
 from burstctl.render.guard_override import refusing_guards, runbook_hints
@@ -12,13 +13,13 @@ from burstctl.render.pass_summary import describe_hold
 from burstctl.render.plan_json import hold_document, plan_document
 from burstctl.render.plan_text import describe_refusal
 from burstctl.render.planned_flip import PlannedFlip
-from burstctl.render.table import CHANGING_LABEL, describe_depletion
 from burstctl.render.terminal_channel import wrap_action
 from burstctl.render.volume import UNREADABLE_STATE, describe_level
+from burstctl.render.volume_rows import CHANGING_LABEL, STYLES, describe_depletion
 from burstctl.windows.status import PHASE_DESCRIPTIONS, describe_occurrence, occurrence_document
 from burstwatch.core.alerts.alert import describe_forecast, format_forecast
 from burstwatch.core.alerts.drain_message import format_drain_start
-from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.drain_cause import find_drain
 from burstwatch.core.assessment.severity import NEAR_EMPTY_FACTOR, SETTLING_TIME, Level, explain_level
 from burstwatch.core.buckets.forecast import EXTRAPOLATION_FACTOR, DrainRate, Forecast
@@ -50,7 +51,7 @@ SCHEMA: Final = "burstwatch.explanation/v1"
 # layout: what fits on a screen; `burstctl history` shows every entry
 MAX_ENTRIES: Final = 8
 _MAX_CHARS: Final = 600
-_COMMAND_COLUMNS: Final = COLUMNS - 10
+_LABEL_COLUMNS: Final = 10
 _WATCHDOG_ACTIONS: Final = {
     Action.FLIP: "the watchdog flips it, if it may act and no guard refuses",
     Action.FLIP_BACK: "the watchdog flips it back, if it may act and no guard refuses",
@@ -128,13 +129,16 @@ def urgent_lines(explanation: Explanation) -> list[str]:
         state = describe_depletion(decision, explanation.now_s)
     elif decision.level is Level.EXHAUSTED:
         state = f"out of credits, throttled to its baseline of {assessment.baseline_iops:,} IOPS"
-    lines = wrap_hanging(f"{str(decision.level).upper()}: {state}", COLUMNS)
+    label = str(decision.level).upper()
+    lines = wrap_hanging(f"{label}: {state}", text_columns())
+    lines[0] = styled(label, STYLES[decision.level]) + lines[0].removeprefix(label)
     if recommendation is None or forecast.is_refilling:
         return lines
-    action = wrap_action(sanitise(recommendation.action, _MAX_CHARS), COLUMNS - 2)
+    action = wrap_action(sanitise(recommendation.action, _MAX_CHARS), text_columns() - 2)
     if (actor := _who_acts(explanation)) is not None:
-        lines += wrap_hanging(f"{actor[0].upper()}{actor[1:]}. To do it now:", COLUMNS)
-    return [*lines, *(f"  {line}" for line in action), *wrap_hanging(_duration(explanation), COLUMNS)]
+        lines += wrap_hanging(f"{actor[0].upper()}{actor[1:]}. To do it now:", text_columns())
+    commands = (f"  {styled(line, 'bold')}" for line in action)
+    return [*lines, *commands, *wrap_hanging(_duration(explanation), text_columns())]
 
 
 def render_explanation(explanation: Explanation, *, verbose: bool) -> list[tuple[str, list[str]]]:
@@ -239,7 +243,7 @@ def _level(explanation: Explanation) -> list[str]:
     decision = explanation.decision
     unknown_reason = explanation.assessment.unknown_reason
     if unknown_reason is not None:
-        cause = explanation.assessment.unknown_because or unknown_reason.label
+        cause = _describe_unknown(explanation.assessment)
     else:
         cause = explain_level(explanation.assessment, decision.level, explanation.policy)
     previous = f"; last judged {decision.previous_level}" if explanation.state else ""
@@ -253,6 +257,14 @@ def _level(explanation: Explanation) -> list[str]:
             assessed,
         ]
     return [f"{decision.level}: {cause}{previous}"]
+
+
+def _describe_unknown(assessment: Assessment) -> str:
+    """Why there is no level; the cause of a read that failed is printed below, as an error."""
+    assert assessment.unknown_reason is not None
+    if assessment.unknown_reason is UnknownReason.READ_FAILED:
+        return assessment.unknown_reason.label
+    return assessment.unknown_because or assessment.unknown_reason.label
 
 
 def _who_acts(explanation: Explanation) -> str | None:
@@ -280,6 +292,8 @@ def _steps(explanation: Explanation) -> list[str]:
         explanation.assessment.forecast,
     )
     reason, mode = decision.reason, decision.volume_settings.mode
+    if explanation.assessment.is_fault and decision.trigger is None and not decision.is_changing:
+        return ["find out why there is no balance: burstctl doctor"]
     caveat = (
         [f"proposed: {recommendation.target}; {recommendation.caveat}"]
         if recommendation and recommendation.caveat
@@ -298,7 +312,11 @@ def _steps(explanation: Explanation) -> list[str]:
     actor = _who_acts(explanation) or f"you: {'flip it' if recommendation.target else recommendation.action}"
     step = f"{actor} ({justification})"
     is_shown_above = decision.level.is_alerting or recommendation.target is None
-    return [step, *([] if is_shown_above else wrap_action(recommendation.action, _COMMAND_COLUMNS)), *caveat]
+    return [
+        step,
+        *([] if is_shown_above else wrap_action(recommendation.action, text_columns() - _LABEL_COLUMNS)),
+        *caveat,
+    ]
 
 
 def _duration(explanation: Explanation) -> str:

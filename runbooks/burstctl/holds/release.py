@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Options, VolumeId, common_options
+from burstctl.cli.options import Command, Options, ResourceName, common_options
 from burstctl.cli.output import print_info, print_output
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, open_operator
+from burstctl.context.resources import resolve_volumes
 from burstctl.holds.multi_region import (
     apply_in_regions,
     check_reaches_watchdog,
@@ -49,14 +50,15 @@ class ReleaseResult:
 @click.command(
     cls=Command,
     examples=(
-        ("burstctl release vol-0123456789abcdef0", "it may be modified again"),
+        ("burstctl release ci-7", "it may be modified again"),
         ("burstctl release --all", "ends the hold on everything; holds on single volumes stay"),
         ("burstctl release --all --region all", "the same in every region"),
     ),
     page="runbooks/VolumeChangedByOthers.md",
     takes_regions=True,
+    without=("exit_zero", "policy"),
 )
-@click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=VolumeId())
+@click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=ResourceName())
 @click.option("--all", "everything", is_flag=True, help="The hold on everything in the region.")
 @common_options
 def release(volumes: Sequence[str], options: Options, *, everything: bool) -> ExitCode:
@@ -70,12 +72,12 @@ def release(volumes: Sequence[str], options: Options, *, everything: bool) -> Ex
     ledger, or if this cannot be checked.
     """
     if bool(volumes) == everything:
-        raise click.UsageError("Specify what to release: either volume IDs, or --all.")
-    subjects: Sequence[str | None] = [None] if everything else list(dict.fromkeys(volumes))
+        raise click.UsageError("Specify what to release: either VOLUMEs, or --all.")
 
     def release_in_region(region_options: Options) -> "tuple[ExitCode, ReleaseDocument]":
         with open_operator(region_options, needs_policy=False) as context:
             check_reaches_watchdog(context, "this release", "released")
+            subjects = [None] if everything else resolve_volumes(context, volumes)
             results = _release(context, subjects)
             now_s = context.services.clock()
             remaining = context.services.ledger.holds(now_s)
@@ -84,7 +86,9 @@ def release(volumes: Sequence[str], options: Options, *, everything: bool) -> Ex
                     _print_result(result, now_s)
                 if any(result.has_released for result in results):
                     print_output(lay_out(describe_reach(context)))
-            print_holds(remaining, now_s, None if everything else set(volumes))
+            print_holds(
+                remaining, now_s, None if everything else {subject for subject in subjects if subject}
+            )
             return ExitCode.OK, _document(context, results, remaining)
 
     return apply_in_regions(options, release_in_region, result_word="released", has_volumes=bool(volumes))

@@ -66,6 +66,8 @@ class _Parsed(click.ParamType[Any]):
     ),
     page="runbooks/README.md",
     takes_regions=True,
+    without=("exit_zero", "policy", "ledger", "verbose"),
+    option_help={"regions": "An AWS Region to watch; repeat it for several."},
 )
 @click.option(
     "--email",

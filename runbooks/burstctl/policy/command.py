@@ -1,6 +1,7 @@
 """``burstctl policy``: check a policy, show the one in force, put one in force in a deployed stack."""
 
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -9,7 +10,7 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, CommandGroup, Options, common_options
-from burstctl.cli.output import print_error, print_info, print_output, to_json
+from burstctl.cli.output import print_error, print_info, print_next, print_output, print_warning, to_json
 from burstctl.context.active_policy import (
     FILE_ARGUMENT,
     POLICY_OPTION,
@@ -19,7 +20,13 @@ from burstctl.context.active_policy import (
     is_policy_named,
 )
 from burstctl.context.stack_policy import StackPolicySource, StackPolicyStore
-from burstctl.context.stacks import choose_stack, find_stacks, open_aws_session, print_stack_notes
+from burstctl.context.stacks import (
+    choose_stack,
+    describe_other_stacks,
+    find_stacks,
+    open_aws_session,
+    stack_warnings,
+)
 from burstctl.policy.push import PushRequest, change_policy
 from burstctl.policy.settings import render_policy
 from burstwatch.adapters.aws.call_counter import CallCounter
@@ -36,6 +43,7 @@ PAGE: Final = "runbooks/PolicyRejected.md"
 CHECK: Final = ("burstctl policy check policy.yaml", "all faults at once, each with its line")
 SHOW: Final = ("burstctl policy show", "the policy in force, every default spelled out")
 PUSH: Final = ("burstctl policy push policy.yaml", "in force in the deployed stack, after you agree")
+_WITHOUT: Final = ("exit_zero", "ledger", "verbose")
 WITHDRAW: Final = ("burstctl policy push --withdraw", "back to the policy it was deployed with")
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
@@ -54,7 +62,13 @@ def _stack_option(function: _Decorated) -> _Decorated:
     )(function)
 
 
-@policy.command(cls=Command, examples=(CHECK,), page=PAGE)
+@policy.command(
+    cls=Command,
+    examples=(CHECK,),
+    page=PAGE,
+    without=_WITHOUT,
+    short_help="every fault of a policy at once, with its line",
+)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @_stack_option
 @common_options
@@ -83,10 +97,24 @@ def check(file: Path | None, options: Options, *, stack_name: str | None) -> Exi
         print_error(f"{source.location} has {count}")
     else:
         print_output(f"{source.location}: OK")
+        if file is not None:
+            print_next(
+                [
+                    shlex.join(["burstctl", "backtest", "--policy", str(file)]),
+                    shlex.join(["burstctl", "policy", "push", str(file)]),
+                ]
+            )
     return ExitCode.USAGE if faults else ExitCode.OK
 
 
-@policy.command(name="show", cls=Command, examples=(SHOW,), page=PAGE)
+@policy.command(
+    name="show",
+    cls=Command,
+    examples=(SHOW,),
+    page=PAGE,
+    without=_WITHOUT,
+    short_help="the policy in force, with every default",
+)
 @_stack_option
 @common_options
 def show_policy(options: Options, *, stack_name: str | None) -> ExitCode:
@@ -107,7 +135,13 @@ def show_policy(options: Options, *, stack_name: str | None) -> ExitCode:
     return ExitCode.OK
 
 
-@policy.command(cls=Command, examples=(PUSH, WITHDRAW), page=PAGE)
+@policy.command(
+    cls=Command,
+    examples=(PUSH, WITHDRAW),
+    page=PAGE,
+    without=_WITHOUT,
+    short_help="put a policy in force in the deployed stack",
+)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--withdraw", is_flag=True, help="Withdraw the pushed policy; the deployed one applies again.")
 @_stack_option
@@ -166,7 +200,10 @@ def _find_source(file: Path | None, options: Options, stack_name: str | None) ->
         return file_source
     stacks = find_stacks(session, calls)
     if stack_name is None:
-        print_stack_notes(stacks, is_ledger_named=True)
+        for warning in stack_warnings(stacks, is_ledger_named=True):
+            print_warning(warning)
+        for line in describe_other_stacks(stacks):
+            print_info(line)
     stack = stacks.active if stack_name is None else choose_stack(stacks, stack_name)
     if stack is None:
         return file_source

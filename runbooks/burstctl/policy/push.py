@@ -8,7 +8,7 @@ from burstctl.cli.confirm import confirm, require_terminal_or_yes
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Options
 from burstctl.cli.output import print_error, print_info, print_output, to_json
-from burstctl.cli.text_layout import COLUMNS, wrap_hanging
+from burstctl.cli.text_layout import text_columns, wrap_hanging
 from burstctl.context.active_policy import FilePolicySource
 from burstctl.context.operator_identity import name_operator
 from burstctl.context.stack_policy import (
@@ -200,7 +200,7 @@ def _describe_change(change: _PolicyChange) -> str:
     headline = (
         f"stack {change.stack.name} in {change.region}: {_describe_active_policy(change)} -> {change.source}"
     )
-    lines = wrap_hanging(headline, COLUMNS)
+    lines = wrap_hanging(headline, text_columns())
     if change.changes is None:
         lines.append("  the one in force cannot be read, so there is nothing to compare with")
     elif change.changes:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import yaml
 
-from burstctl.cli.text_layout import COLUMNS
 from burstwatch.core.durations import parse_duration
 from burstwatch.core.policy.parsing import parse_dollars, parse_pct
 from burstwatch.core.policy.policy import VERSION, Policy
@@ -19,6 +18,7 @@ from burstwatch.core.text import wrap
 
 WINDOWS: Final = "windows"
 RESOURCES: Final = "resources"
+_COLUMNS: Final = 80  # of a comment in the file
 _UNITS: Final[Mapping[Callable[[str], Any], str]] = {
     parse_duration: "duration",
     parse_pct: "%",
@@ -127,7 +127,7 @@ def _comment(text: str, indentation: str = "") -> list[str]:
     prefix = f"{indentation}# "
     # in a comment, only printable text: a tag may hold line breaks
     safe_words = "".join(char if char.isprintable() else "?" for char in text).split()
-    return [f"{prefix}{line}" for line in wrap(safe_words, COLUMNS - len(prefix))]
+    return [f"{prefix}{line}" for line in wrap(safe_words, _COLUMNS - len(prefix))]
 
 
 def _dump(document: Any) -> str:

@@ -1,10 +1,10 @@
 """Alerts as a few plain lines on a terminal or another stream."""
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Final, TextIO
 
+from burstctl.cli.text_layout import wrap_command
 from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.adapters.notify.message import message_from_alert
 from burstwatch.core.alerts.alert import Alert, alert_urgency, is_command
@@ -14,7 +14,6 @@ from burstwatch.core.text import wrap
 
 _WIDTH: Final = 80  # the width of an ordinary terminal
 _INDENT: Final = "  "
-_BEFORE_OPTION_PATTERN: Final = re.compile(r" (?=--)")
 _ASCII_GLYPHS: Final = str.maketrans(GLYPHS + GAP_GLYPH, "_.-=*# ")
 _COLOURS: Final = {
     Level.OK: "32",
@@ -83,8 +82,7 @@ def wrap_action(action: str, width: int) -> list[str]:
     """Wrap an action at ``width`` columns; a wrapped command is still one command for a shell."""
     if not is_command(action):
         return wrap(action.split(), width)
-    first, *rest = wrap(_BEFORE_OPTION_PATTERN.split(action), width - len(_INDENT) - len(" \\"))
-    return f" \\\n{2 * _INDENT}".join([first, *rest]).splitlines()
+    return wrap_command(action, width)
 
 
 def _colour(line: str, level: Level) -> str:

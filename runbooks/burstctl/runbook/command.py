@@ -4,16 +4,15 @@ import os
 import sys
 from collections.abc import Iterable
 from itertools import groupby
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, common_options
-from burstctl.cli.output import print_info, print_output, supports_colour, to_json
-from burstctl.cli.styled_text import StyledText, render_styled
-from burstctl.cli.text_layout import COLUMNS
+from burstctl.cli.output import print_info, print_output, to_json
+from burstctl.cli.styled_text import StyledText, render_styled, supports_colour
+from burstctl.cli.text_layout import text_columns
 from burstctl.runbook.pages import PageEntry, RunbookNotFoundError, find_page, list_pages, read_page
 from burstwatch.core.text import wrap
 
@@ -38,6 +37,7 @@ def _complete_name(_context: click.Context, _parameter: click.Parameter, incompl
         ("burstctl runbook FlipRefused | less", "its Markdown, for another program"),
     ),
     page="runbooks/README.md",
+    without=("exit_zero", "policy", "ledger", "profile", "regions", "verbose"),
 )
 @click.argument("name", required=False, shell_complete=_complete_name)
 @common_options
@@ -73,10 +73,9 @@ def _show(text: str) -> None:
     """Show a page on the terminal, with the pager if it is longer than the screen."""
     from burstctl.runbook.render import render_page  # noqa: PLC0415 - rich's Markdown is for terminals only
 
-    columns = min(COLUMNS, get_terminal_size().columns)
     os.environ.setdefault("LESS", _LESS_OPTIONS)
     click.echo_via_pager(
-        f"{render_page(text, width=columns, has_colour=supports_colour())}\n", color=supports_colour()
+        f"{render_page(text, width=text_columns(), has_colour=supports_colour())}\n", color=supports_colour()
     )
 
 
@@ -88,7 +87,7 @@ def _list_lines(pages: Iterable[PageEntry]) -> Iterable[list[StyledText]]:
             yield []
         yield [StyledText(group, "bold")]
         for page in members:
-            first, *rest = wrap(page.when.split(), COLUMNS - name_columns - 2)
+            first, *rest = wrap(page.when.split(), text_columns() - name_columns - 2)
             yield [StyledText(f"  {page.name:{name_columns}}", "cyan"), StyledText(first)]
             yield from ([StyledText(f"{'':{name_columns + 2}}{line}")] for line in rest)
 

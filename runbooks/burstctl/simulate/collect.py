@@ -84,7 +84,8 @@ def _collect(context: CommandContext, request: SimulationRequest) -> SimulationR
     region = services.location.region
     if instance is None and not failures.texts:
         raise NothingToSimulateError(
-            f"there is no instance {request.instance_id} in {region}: check the id, the region, the account"
+            f"there is no instance {request.instance_id} in {region}",
+            fix="check the ID, the Region and the account",
         )
     now_s = services.clock()
     metrics = _read_metrics(context, request, instance, now_s)
@@ -157,10 +158,11 @@ def _read_metrics(
     text = f"CloudWatch has no EBSReadOps of {request.instance_id} in the last {lookback_text}"
     if instance is not None and instance.state != "running":
         raise NothingToSimulateError(
-            f"{text}: it is {instance.state}; give a longer --last, up to 62d, to see when it was in use"
+            f"{text}: it is {instance.state}",
+            fix="give a longer --last, up to 62d, to see when it was in use",
         )
     raise NothingToSimulateError(
-        f"{text}: EC2 publishes it for instances on Nitro only; check the type, or give a longer --last"
+        f"{text}: EC2 publishes it for instances on Nitro only", fix="check the type, or give a longer --last"
     )
 
 
@@ -184,14 +186,15 @@ def _read_types(client: Any, request: SimulationRequest, instance: Instance | No
     by_name = {entry.name: entry for entry in read_instance_types(client, patterns)}
     if target_name not in by_name:
         raise SettingsError(
-            f"there is no instance type {target_name} in {region}: check the spelling, or list them"
-            f" with `{_LIST_TYPES}`"
+            f"there is no instance type {target_name} in {region}",
+            fix=f"check the spelling, or list them with `{_LIST_TYPES}`",
         )
     target = by_name[target_name]
     if target.limits is None:
         raise SettingsError(
             f"{target_name} is not EBS-optimized by default: it has no EBS limits of its own and so no"
-            " buckets to simulate; give --to with another type"
+            " buckets to simulate",
+            fix="give --to with another type",
         )
     matching = [entry for entry in by_name.values() if entry == target or _matches(entry.name, patterns[2:])]
     candidates, left_out = _choose_candidates(matching, target)

@@ -108,6 +108,7 @@ class _DailyReset(click.ParamType[int | None]):
         ),
     ),
     page="runbooks/ChoosingAnInstanceType.md",
+    without=("exit_zero", "policy", "ledger"),
 )
 @click.argument("instance", type=_InstanceId())
 @click.option("--to", type=_TypeName(), metavar="TYPE", help="The instance type. Default: the present one.")

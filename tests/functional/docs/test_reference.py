@@ -62,7 +62,9 @@ def test_each_command_has_a_section_with_its_help_options_and_examples(path, com
     common = on_one_line(section(text, "## Common options"))
     assert on_one_line((command.help or "").replace("<", "&lt;")) in own
     for option in command.params:
-        if isinstance(option, click.Option):
+        if isinstance(option, click.Option) and option.hidden:
+            assert f"`{option.opts[0]}" not in own, "the help does not show it either"
+        elif isinstance(option, click.Option):
             entry = rf"`(-\w, )?{re.escape(option.opts[0])}[^`]*`: {re.escape(on_one_line(option.help))}"
             named = f"`{option.opts[0]}`" in own.partition("Common options: ")[2]
             assert re.search(entry, own) or (named and re.search(entry, common))

@@ -534,7 +534,7 @@ def test_a_transaction_that_dynamodb_finds_wrong_is_reported_with_its_reasons(ta
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (NoCredentialsError(), "no AWS credentials were found; log in again"),
+        (NoCredentialsError(), "no AWS credentials found; run aws sso login"),
         (
             EndpointConnectionError(endpoint_url="http://127.0.0.1:9"),
             "http://127.0.0.1:9 could not be reached",

@@ -249,7 +249,7 @@ def test_a_fifo_topic_keeps_order_per_volume_and_drops_repeats(publish, alert, g
         ("KMSAccessDenied", True, "allow kms:GenerateDataKey"),
         ("KMSDisabled", True, "enable the topic's key"),
         ("InvalidParameter", True, "check that the ARN"),
-        ("InvalidClientTokenId", True, "log in again"),
+        ("InvalidClientTokenId", True, "run aws sso login"),
         ("Throttled", False, "next pass"),
         ("KMSThrottling", False, "next pass"),
         ("InternalError", False, "try again"),

@@ -165,7 +165,7 @@ def test_missing_credentials_are_reported_once_and_other_checks_still_run(cli, l
     assert result.code == 1
     finding = single_finding(result, "credentials")
     assert (finding["verdict"], finding["trouble"]) == ("broken", "failed")
-    assert "no AWS credentials were found" in finding["seen"]
+    assert "no AWS credentials found" in finding["seen"]
     assert "aws sso login" in finding["fix"]
     assert result.document["totals"]["broken"] == 1
     assert single_finding(result, "volumes")["seen"] == "unknown; see credentials"
@@ -223,7 +223,7 @@ def test_no_region(cli, lab):
 
     assert result.code == 2
     finding = single_finding(result, "credentials")
-    assert finding["seen"] == "no AWS region; give --region, set AWS_REGION, or add one to the profile"
+    assert finding["seen"] == "no AWS Region; give --region, set AWS_REGION, or add one to the profile"
     assert finding["trouble"] == "misused"
     assert result.document["region"] is None
 

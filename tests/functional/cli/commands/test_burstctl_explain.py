@@ -200,7 +200,10 @@ def test_an_unread_volume_is_a_failure_with_its_reason(cli, lab):
     result = cli.run("explain", volume_id)
 
     assert result.code == 1
-    assert "Forbidden: not yours" in lines_by_topic(result)["Level"]
+    assert lines_by_topic(result)["Level"] == "unknown: could not be read"
+    [error] = result.error_lines
+    assert "Forbidden: not yours; 1 volume could not be read: calm." in error
+    assert result.err.endswith("next: burstctl doctor\n")
 
 
 def test_a_hostile_name_is_inert(cli, lab):

@@ -122,7 +122,7 @@ def test_options_and_yes_are_enough_without_a_terminal(cli):
 def test_without_a_terminal_what_is_missing_is_one_line(cli, arguments, message):
     result = cli.run("init", *arguments)
 
-    assert (result.code, result.out, result.err) == (2, "", f"burstctl: {message}\n")
+    assert (result.code, result.out, result.err) == (2, "", f"error: {message}\n")
     assert list(cli.directory.glob("*.yaml")) == []
 
 
@@ -131,7 +131,7 @@ def test_without_a_terminal_what_is_missing_is_one_line(cli, arguments, message)
     [
         (["--email", "nobody"], "'nobody' is not an e-mail address"),
         (["--region", "all"], "A stage file names each Region: give --region NAME, and repeat it."),
-        (["--region", "US-EAST-1"], "'US-EAST-1' is not a Region"),
+        (["--region", "us_east_1"], "'us_east_1' is not a Region"),
         (["--mode", "maybe"], "'maybe' is neither alert nor flip"),
         (["--spend-cap", "-5", "--mode", "flip"], "'-5' is not an amount of dollars"),
         (["--change-hours", "noon", "--mode", "flip"], "'noon' are not valid change hours"),
@@ -154,7 +154,7 @@ def test_a_file_is_not_overwritten_without_force_or_a_yes(cli):
     refused = cli.run("init", *OPTIONS)
     assert refused.code == 2
     assert refused.err == (
-        "burstctl: policy.yaml would be overwritten: add --force, or name another --directory\n"
+        "error: policy.yaml would be overwritten: add --force, or name another --directory\n"
     )
     declined = cli.run("init", *OPTIONS[:-1], answer="alert\nn")
     assert declined.code == 130

@@ -27,7 +27,7 @@ def test_every_fault_is_reported_at_once_each_with_its_line_and_path(cli):
     places = {line.partition(": ")[0] for line in result.out.splitlines()}
     assert places == {"bad.yaml:3", "bad.yaml:5", "bad.yaml:6", "bad.yaml:8"}
     assert "bad.yaml:5: levels.warning_within: 'soon' is not a valid duration" in result.out
-    assert result.error_lines == ["burstctl: bad.yaml has 4 faults"]
+    assert result.error_lines == ["error: bad.yaml has 4 faults"]
 
 
 def test_faults_are_in_the_order_of_their_lines(cli):
@@ -88,12 +88,16 @@ def test_faults_in_json(cli):
     assert fault.startswith("bad.yaml:3: alerts.color: unknown key")
 
 
-def test_a_good_policy_is_one_line(cli):
+def test_a_good_policy_is_one_line_and_what_to_run_next(cli):
     (cli.directory / "good.yaml").write_text("version: 1\n")
 
     result = cli.run("policy", "check", "good.yaml")
 
-    assert (result.code, result.out, result.err) == (0, "good.yaml: OK\n", "")
+    assert (result.code, result.out) == (0, "good.yaml: OK\n")
+    assert result.err.splitlines() == [
+        "next: burstctl backtest --policy good.yaml",
+        "      burstctl policy push good.yaml",
+    ]
 
 
 def test_without_a_file_the_policy_in_force_is_checked(cli):
@@ -262,7 +266,7 @@ def test_a_bad_policy_in_force_is_not_shown_but_rejected(cli):
 
     assert result.code == 2
     assert result.out == ""
-    assert "burstctl: the policy is rejected:" in result.err
+    assert "error: the policy is rejected:" in result.err
 
 
 ALIASES = "version: 1\na0: &a0 {x: 1}\n" + "\n".join(

@@ -305,7 +305,7 @@ def test_a_page_that_cannot_be_finished_leaves_the_old_one(cli, lab, page, monke
     result = cli.run("report", "--html", page)
     assert result.code == 1
     assert result.error_lines == [
-        f"burstctl: {page} could not be written (No space left on device); what was there is there still"
+        f"error: {page} could not be written (No space left on device); what was there is there still"
     ]
     assert page.read_text() == "the old one"
 

@@ -259,16 +259,15 @@ def test_detailed_monitoring_explains_missing_balances(cli, night):
 def test_an_unknown_instance(cli, night):
     result = cli.run("simulate", INSTANCE, "--to", "m5.large")
     assert result.code == 1
-    assert result.error_lines == [
-        f"burstctl: there is no instance {INSTANCE} in us-east-1: check the id, the region, the account"
-    ]
+    assert result.error_lines == [f"error: there is no instance {INSTANCE} in us-east-1."]
+    assert "  fix: check the ID, the Region and the account" in result.err
 
 
 def test_an_unknown_type(cli, night):
     add_instance(night)
     result = cli.run("simulate", INSTANCE, "--to", "m5.larg")
     assert result.code == 2
-    assert "there is no instance type m5.larg in us-east-1: check the spelling" in result.err
+    assert "there is no instance type m5.larg in us-east-1.\n  fix: check the spelling" in result.err
 
 
 def test_a_type_that_is_not_ebs_optimized(cli, night):
@@ -279,20 +278,25 @@ def test_a_type_that_is_not_ebs_optimized(cli, night):
 
 
 @pytest.mark.parametrize(
-    ("state", "reason"),
+    ("state", "reason", "fix"),
     [
-        ("stopped", "it is stopped; give a longer --last, up to 62d, to see when it was in use"),
-        ("running", "EC2 publishes it for instances on Nitro only; check the type, or give a longer --last"),
+        ("stopped", "it is stopped", "give a longer --last, up to 62d, to see when it was in use"),
+        (
+            "running",
+            "EC2 publishes it for instances on Nitro only",
+            "check the type, or give a longer --last",
+        ),
     ],
 )
-def test_an_instance_without_metrics(cli, lab, monkeypatch, state, reason):
+def test_an_instance_without_metrics(cli, lab, monkeypatch, state, reason, fix):
     publish_load(monkeypatch, lambda _: None)
     add_instance(lab, state=state)
     result = cli.run("simulate", INSTANCE, "--to", "m5.large")
     assert result.code == 1
     assert result.error_lines == [
-        f"burstctl: CloudWatch has no EBSReadOps of {INSTANCE} in the last 14d: {reason}"
+        f"error: CloudWatch has no EBSReadOps of {INSTANCE} in the last 14d: {reason}."
     ]
+    assert f"  fix: {fix}" in result.err
 
 
 DENIED = {"code": "UnauthorizedOperation", "message": "You are not authorized to perform this operation."}

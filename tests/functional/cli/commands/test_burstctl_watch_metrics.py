@@ -343,7 +343,7 @@ def test_a_port_that_is_taken_is_a_usage_error_before_any_call_to_aws(cli, lab):
 
     assert result.code == 2
     assert result.error_lines == [
-        f"burstctl: port {port} at 127.0.0.1 is taken: give another --metrics-port; 0: any free port"
+        f"error: port {port} at 127.0.0.1 is taken: give another --metrics-port; 0: any free port"
     ]
     assert not lab.faults.call_counts()
 
@@ -361,7 +361,7 @@ def test_an_address_of_another_machine_is_a_usage_error(cli, lab, address, monke
 
     assert result.code == 2
     assert result.error_lines == [
-        f"burstctl: --metrics-address {address!r} is not an address of this machine: omit it for 127.0.0.1"
+        f"error: --metrics-address {address!r} is not an address of this machine: omit it for 127.0.0.1"
     ]
 
 
@@ -395,7 +395,7 @@ def test_an_error_in_the_exporter_does_not_end_the_watch(cli, lab, monkeypatch):
     result = cli.run("watch", "--passes", "1", "--metrics-port", "0")
 
     assert result.code == 3
-    assert result.error_lines[0].startswith("burstctl: unexpected LookupError: a bug;")
+    assert result.error_lines[0].startswith("error: unexpected LookupError: a bug.")
 
 
 def test_without_metrics_the_exporter_is_not_imported():
