@@ -29,7 +29,6 @@ from burstwatch.core.instances.instance_buckets import instance_bucket
 from burstwatch.core.instances.instance_metrics import InstanceMetrics
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.watch.due_instances import buckets_of
-from burstwatch.engine.collector import Collector
 from burstwatch.wiring.bootstrap import WORKERS, build_client
 
 _HISTORY_S: Final = 75 * PERIOD_S
@@ -86,7 +85,7 @@ class _Collection:
         self._services = context.services
         self._now_s = self._services.clock()
         self._resource_id = resource_id
-        self._collector: Collector = self._services.build_collector(self._now_s)
+        self._collector = self._services.build_collector(self._now_s)
         self._failures = self._collector.failures
         self._notes: list[str] = []
         self._exhausted_pct = self._services.policy.levels.exhausted_pct
@@ -100,9 +99,7 @@ class _Collection:
                 limits += volume_limits(facts, now_s=self._now_s, exhausted_pct=self._exhausted_pct)
         if instance is not None:
             facts_of_instance = self._instance_facts(instance)
-            limits += instance_limits(
-                facts_of_instance, now_s=self._now_s, exhausted_pct=self._exhausted_pct
-            )
+            limits += instance_limits(facts_of_instance, now_s=self._now_s, exhausted_pct=self._exhausted_pct)
         elif instance_id is not None and not is_missing:
             limits += unknown_instance_limits(instance_id, f"{instance_id} could not be described")
         for volume in volumes:
@@ -227,9 +224,7 @@ class _Collection:
             load_error="it could not be read" if has_failed else None,
         )
 
-    def _host_reports(
-        self, volume_ids: set[str], run_directory: Path | None
-    ) -> dict[str, list[HostReport]]:
+    def _host_reports(self, volume_ids: set[str], run_directory: Path | None) -> dict[str, list[HostReport]]:
         """What the host's probe says of each volume: the newest report that the ledger has, and its files."""
         states = self._services.ledger.states_of(volume_ids)
         reports: dict[str, list[HostReport]] = {

@@ -16,7 +16,7 @@ from burstwatch.core.buckets.series import PERIOD_S, Series, sum_of
 from burstwatch.core.ebs.hdd_bucket import HDD_RATES
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.ebs.volume_ceiling import ceiling_of
+from burstwatch.core.ebs.volume_ceiling import VolumeCeiling, ceiling_of
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_KINDS, drain_proof
 from burstwatch.core.instances.instance_metrics import InstanceMetrics
@@ -224,14 +224,13 @@ def volume_limits(facts: VolumeFacts, *, now_s: float, exhausted_pct: float) -> 
     history = facts.history
     iops = _measure(sum_of(history.read_ops, history.write_ops), scope, facts.load_error)
     mib_s = _measure(_in_mib(sum_of(history.read_bytes, history.write_bytes)), scope, facts.load_error)
-    is_hdd = volume.volume_type in HDD_RATES
+    is_hdd, is_empty = volume.volume_type in HDD_RATES, _is_empty(assessment, scope)
     limits = []
-    is_empty = _is_empty(assessment, scope)
     if assessment is not None:
         load, exceeded = (mib_s, facts.throughput_exceeded) if is_hdd else (iops, facts.iops_exceeded)
         limits.append(_volume_credits(assessment, load, exceeded, scope))
-    ceiling = ceiling_of(volume)
-    type_limits = facts.instance.limits if facts.instance else None
+    ceiling, proofs = ceiling_of(volume), _instance_proofs(facts.instance, ceiling_of(volume))
+    no_limit = f"AWS shows no limits of the type {volume.volume_type}"
     # AWS limits st1 and sc1 by throughput: it counts their operations after merging.
     if not is_hdd:
         limits.append(
@@ -242,10 +241,8 @@ def volume_limits(facts: VolumeFacts, *, now_s: float, exhausted_pct: float) -> 
                 facts.iops_exceeded,
                 scope,
                 is_empty=is_empty,
-                proof=_instance_proof(
-                    facts.instance, ceiling and ceiling.iops, type_limits and type_limits.max_iops, "IOPS"
-                ),
-                no_limit=f"AWS shows no limits of the type {volume.volume_type}",
+                proof=proofs[0],
+                no_limit=no_limit,
             )
         )
     limits.append(
@@ -256,13 +253,8 @@ def volume_limits(facts: VolumeFacts, *, now_s: float, exhausted_pct: float) -> 
             facts.throughput_exceeded,
             scope,
             is_empty=is_empty and is_hdd,
-            proof=_instance_proof(
-                facts.instance,
-                ceiling and ceiling.mib_s,
-                type_limits and type_limits.max_throughput_mib_s,
-                "MiB/s",
-            ),
-            no_limit=f"AWS shows no limits of the type {volume.volume_type}",
+            proof=proofs[1],
+            no_limit=no_limit,
         )
     )
     return [*limits, *(_host(report, scope) for report in facts.reports)]
@@ -475,13 +467,24 @@ def _rate(
     return replace(limit, evidence=evidence)
 
 
-def _instance_proof(
-    instance: Instance | None, of_volume: float | None, of_type: float | None, unit: str
-) -> str | None:
-    """Why a volume cannot reach its own limit: its instance has a lower one."""
-    if instance is None or of_volume is None or of_type is None or of_type >= of_volume:
-        return None
-    return f"its instance, {instance.instance_type}, serves {rate_text(of_type, unit)} at most, which is less"
+def _instance_proofs(
+    instance: Instance | None, ceiling: VolumeCeiling | None
+) -> tuple[str | None, str | None]:
+    """Why a volume cannot reach its own IOPS, and its throughput: its instance allows less."""
+    if instance is None or instance.limits is None or ceiling is None:
+        return None, None
+
+    def proof(of_volume: float, of_instance: float, unit: str) -> str | None:
+        if of_instance >= of_volume:
+            return None
+        most = rate_text(of_instance, unit)
+        return f"its instance, {instance.instance_type}, serves {most} at most, which is less"
+
+    limits = instance.limits
+    return (
+        proof(ceiling.iops, limits.max_iops, "IOPS"),
+        proof(ceiling.mib_s, limits.max_throughput_mib_s, "MiB/s"),
+    )
 
 
 def _host(report: HostReport, scope: _Scope) -> Limit:
