@@ -383,7 +383,7 @@ def _credits(
     )
     load_evidence = _load_evidence(load, baseline, unit, "baseline")
     if not _is_empty(assessment, scope):
-        return replace(limit, evidence=(balance, *_trend(limit, scope), *load_evidence))
+        return replace(limit, evidence=(balance, *_trend(limit, assessment, scope), *load_evidence))
     minutes_above = _minutes_above(exceeded, scope)
     is_below = load.rate is not None and load.rate < BELOW_BASELINE_SHARE * baseline
     if is_below and not minutes_above:
@@ -415,18 +415,19 @@ def _volume_credits(assessment: Assessment, load: _Load, exceeded: Series, scope
     )
 
 
-def _trend(limit: Limit, scope: _Scope) -> Iterator[str]:
-    """When credits are empty: by the estimate, by the bound, or not."""
-    bound = (
-        f"not before {format_time(scope.now_s + limit.soonest_empty_s, scope.now_s)} UTC, whatever the load"
-        if limit.soonest_empty_s is not None
-        else ""
-    )
+def _trend(limit: Limit, assessment: Assessment, scope: _Scope) -> Iterator[str]:
+    """When credits are used up: by the estimate, by the bound, or not."""
+    bound = ""
+    if limit.soonest_empty_s is not None:
+        bound = format_time(scope.now_s + limit.soonest_empty_s, scope.now_s)
     if limit.time_to_empty_s is not None:
         empty_at = format_time(scope.now_s + limit.time_to_empty_s, scope.now_s)
-        yield f"At its present drain it is empty at about {empty_at} UTC" + (f", {bound}" if bound else "")
+        yield f"By the drain that was measured it is empty at about {empty_at} UTC"
     elif bound:
-        yield f"It is not draining; it is empty {bound}"
+        yield "It is not draining"
+    if bound:
+        model = ", if it holds what AWS's rules imply" if assessment.bucket.is_inferred else ""
+        yield f"No load can empty it before {bound} UTC{model}"
 
 
 def _rate(
@@ -524,7 +525,8 @@ def _load_evidence(load: _Load, most: float, unit: str, name: str) -> tuple[str,
     if load.rate is None:
         return (f"Its load is not known: {load.why_unknown}",)
     share = f"{100 * load.rate / most:.0f} % of its {name} of {rate_text(most, unit)}" if most else ""
-    served = f"It served up to {rate_text(load.rate, unit)} in the last 5 min of data"
+    served = f"up to {rate_text(load.rate, unit)}" if load.rate else "nothing"
+    served = f"It served {served} in the last 5 min of data"
     return (f"{served}, {format_duration(load.age_s)} old: {share}",)
 
 
@@ -547,4 +549,6 @@ def _in_mib(sums: Series) -> Series:
 
 
 def _capitalise(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
+    """The sentence with a capital, unless it begins with the name of a type or an ID."""
+    first_word = sentence.partition(" ")[0]
+    return sentence[:1].upper() + sentence[1:] if first_word.isalpha() else sentence

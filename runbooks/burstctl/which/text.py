@@ -10,7 +10,7 @@ from typing import Final
 from burstctl.cli.options import Options
 from burstctl.cli.output import print_info
 from burstctl.cli.styled_text import StyledText, render_styled
-from burstctl.cli.text_layout import COLUMNS, lay_out, lay_out_topics
+from burstctl.cli.text_layout import COLUMNS, MAX_SENTENCE_LENGTH, lay_out, wrap_hanging
 from burstctl.render.table import Table
 from burstctl.render.volume import display_name_of
 from burstctl.which.collect import WhichReport
@@ -141,7 +141,7 @@ def _effect(limit: Limit) -> str:
     if limit.kind is LimitKind.HOST:
         return limit.evidence[0] if limit.evidence else "a process waits"
     if limit.kind.is_credits:
-        return f"they are used up, so its baseline of {_limit_text(limit)} applies"
+        return f"they are used up, so the baseline of {_limit_text(limit)} applies"
     return f"it serves {_limit_text(limit)} at most"
 
 
@@ -221,15 +221,17 @@ def _fit(table: Table) -> Table:
 
 def _lay_out_evidence(report: WhichReport, limits: Iterable[Limit]) -> str:
     """How each is known: what applies, is next or unknown; of calm limits only those of a single volume."""
-    lines: list[str] = []
+    lines = ["How it is known"]
     for limit in limits:
         if report.is_instance and limit.kind.is_of_volume and limit.state in _CALM:
             continue
-        sentences = [f"{sentence}." for sentence in limit.evidence]
-        heading = f"{_name(report, limit)} ({limit.state})"
-        text = lay_out_topics("", [(" ", sentences)]).strip("\n")
-        lines.append(f"{heading}\n{text}")
-    return "\n".join(["How it is known", "", *lines])
+        lines.append(f"  {_name(report, limit)} ({limit.state})")
+        lines += [
+            f"    {line}"
+            for sentence in limit.evidence
+            for line in wrap_hanging(sanitise(f"{sentence}.", MAX_SENTENCE_LENGTH), COLUMNS - 4)
+        ]
+    return "\n".join(lines)
 
 
 def next_command(report: WhichReport, options: Options) -> str | None:
