@@ -47,7 +47,7 @@ class HostReport:
         ago = format_duration(max(0.0, now_s - self.at_s))
         old = "" if self.is_recent(now_s) else ", too old to count as now"
         verdict = f"ddprobe ({self.source}), {ago} ago{old}: {self.verdict}, {self.cause}"
-        return [verdict, *([self.reason] if self.reason else [])]
+        return [verdict, *([f"It says: {self.reason}"] if self.reason else [])]
 
 
 class RunDirectoryError(Exception):
@@ -120,7 +120,7 @@ def parse_reading(document: Any) -> HostReport:
         cause=cleaned["cause"],
         reason=cleaned["reason"].rstrip("."),
         at_s=_parse_instant(cleaned["time"]),
-        source="on this host",
+        source="in its run directory",
     )
 
 
