@@ -42,7 +42,7 @@ class WhichReport:
     """The answer about a resource, with what was read for it and what could not be read.
 
     ``volumes`` are those that the answer covers. ``instance`` is the resource, or the one that the volume is
-    attached to; None if there is none, or if it could not be described.
+    attached to; None if it is not attached, or if the instance could not be described.
     """
 
     resource_id: str
@@ -242,9 +242,9 @@ class _Collection:
         self._failures += faults
         matching = [reading for reading in readings if volume_ids & set(reading.volume_ids)]
         if readings and not matching:
-            seen = sorted({volume_id for reading in readings for volume_id in reading.volume_ids})
+            other_ids = sorted({volume_id for reading in readings for volume_id in reading.volume_ids})
             self._notes.append(
-                f"--run-dir {run_directory} has readings of {', '.join(seen) or 'no EBS volume'} only"
+                f"--run-dir {run_directory} has readings of {', '.join(other_ids) or 'no EBS volume'} only"
             )
         for reading in matching:
             for volume_id in volume_ids & set(reading.volume_ids):

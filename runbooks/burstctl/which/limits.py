@@ -78,10 +78,10 @@ _KIND_ORDER: Final = tuple(LimitKind)
 class Limit:
     """One limit, in ``unit`` (IOPS or MiB/s), and how near the load is to it.
 
-    Of credits, ``limit`` is the baseline, which applies once they are used up; ``balance_pct`` and its age
-    are those of CloudWatch's newest datapoint, and both times are in seconds from now. ``time_to_empty_s`` is
-    None if they are not draining. ``use`` is the highest load of the newest five minutes. Each is None if it
-    is not known. ``evidence`` are sentences without their full stops.
+    Of credits, ``limit`` is the baseline, which applies once they are used up. ``balance_pct`` and its age
+    are those of CloudWatch's newest datapoint. Both times are in seconds from now; ``time_to_empty_s`` is
+    None if the credits are not draining. ``use`` is the highest load of the newest five minutes. Each is
+    None if it is not known. ``evidence`` are sentences without their full stops.
     """
 
     kind: LimitKind
@@ -110,7 +110,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeFacts:
-    """A volume and what was read of it; ``assessment`` is that of its bucket, None without one.
+    """A volume and what was read of it; ``assessment`` is that of its bucket, None without a bucket.
 
     ``instance`` is the one that it is attached to, None without one or if it could not be described.
     """
@@ -162,19 +162,19 @@ def decide(limits: Iterable[Limit]) -> Answer:
     """Name the next limit among these, and put them in order."""
     ordered = list(limits)
     upcoming = _choose_next(ordered)
-    marked = [replace(one, state=LimitState.NEXT) if one is upcoming else one for one in ordered]
+    marked = [replace(limit, state=LimitState.NEXT) if limit is upcoming else limit for limit in ordered]
     return Answer(limits=sorted(marked, key=_urgency))
 
 
 def _choose_next(limits: Sequence[Limit]) -> Limit | None:
-    open_limits = [one for one in limits if one.state is LimitState.NO]
-    draining = [one for one in open_limits if one.time_to_empty_s is not None]
+    open_limits = [limit for limit in limits if limit.state is LimitState.NO]
+    draining = [limit for limit in open_limits if limit.time_to_empty_s is not None]
     if draining:
-        return min(draining, key=lambda one: one.time_to_empty_s or 0.0)
-    used = [one for one in open_limits if not one.kind.is_credits and one.use_share]
-    if not used or any(one.state is LimitState.NOW for one in limits):
+        return min(draining, key=lambda limit: limit.time_to_empty_s or 0.0)
+    used = [limit for limit in open_limits if not limit.kind.is_credits and limit.use_share]
+    if not used or any(limit.state is LimitState.NOW for limit in limits):
         return None
-    return max(used, key=lambda one: one.use_share or 0.0)
+    return max(used, key=lambda limit: limit.use_share or 0.0)
 
 
 def _urgency(limit: Limit) -> tuple[int, int, float, float, str]:

@@ -45,12 +45,12 @@ _NAMES: Final = {
 
 def render_report(report: WhichReport, options: Options) -> str:
     """The whole answer; fits 80 columns, and narrower terminals without the last columns."""
-    shown, notes = select_limits(report)
+    selected, notes = select_limits(report)
     parts = [lay_out(*describe_answer(report))]
-    if shown:
-        table = _fit(_table(report, shown, notes))
+    if selected:
+        table = _fit(_table(report, selected, notes))
         parts.append(render_styled(table.to_lines()))
-        parts.append(_lay_out_evidence(report, shown))
+        parts.append(_lay_out_evidence(report, selected))
     command = next_command(report, options)
     if command is not None:
         parts.append(f"Next: {command}")
@@ -158,24 +158,24 @@ def select_limits(report: WhichReport) -> tuple[list[Limit], list[str]]:
     limits = list(report.answer.limits)
     if not report.is_instance:
         return limits, []
-    volume_ids = list(dict.fromkeys(one.resource_id for one in limits if one.kind.is_of_volume))
+    volume_ids = list(dict.fromkeys(limit.resource_id for limit in limits if limit.kind.is_of_volume))
     shown_ids = volume_ids[:MAX_VOLUMES]
     nearest: set[str] = set()
-    shown = []
+    selected = []
     for limit in limits:
         if not limit.kind.is_of_volume:
-            shown.append(limit)
+            selected.append(limit)
         elif limit.resource_id in shown_ids:
             if limit.state not in _CALM or limit.resource_id not in nearest:
-                shown.append(limit)
+                selected.append(limit)
             nearest.add(limit.resource_id)
     hidden = len(volume_ids) - len(shown_ids)
     notes = []
-    if len(shown) < len(limits):
+    if len(selected) < len(limits):
         notes.append("of a calm volume, only the nearest limit is shown; --json has all")
     if hidden:
         notes.append(f"{format_count(hidden, 'volume')} more, which --json shows")
-    return shown, notes
+    return selected, notes
 
 
 def _table(report: WhichReport, limits: Sequence[Limit], notes: Sequence[str]) -> Table:
@@ -242,8 +242,8 @@ def next_command(report: WhichReport, options: Options) -> str | None:
     upcoming = answer.next_limit
     is_calm = not answer.now and (upcoming is None or upcoming.time_to_empty_s is None)
     limit = answer.now[0] if answer.now else upcoming
-    words = _command_words(report, None if is_calm else limit)
-    return None if words is None else shlex.join([*words, *options.arguments_in(report.region)])
+    command = _command_words(report, None if is_calm else limit)
+    return None if command is None else shlex.join([*command, *options.arguments_in(report.region)])
 
 
 def _command_words(report: WhichReport, limit: Limit | None) -> list[str] | None:

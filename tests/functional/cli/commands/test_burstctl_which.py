@@ -235,15 +235,15 @@ def test_what_is_denied_is_unknown_and_the_rest_is_answered(cli, lab, action):
 
     assert result.code == 1
     assert len([line for line in result.error_lines if action in line]) == 1
-    found = {limit["resource_id"]: set() for limit in result.document["limits"]}
+    states_by_id = {limit["resource_id"]: set() for limit in result.document["limits"]}
     for limit in result.document["limits"]:
-        found[limit["resource_id"]].add(limit["state"])
+        states_by_id[limit["resource_id"]].add(limit["state"])
     expected = {
         "DescribeInstances": {INSTANCE: {"unknown"}, volume_id: {"now", "no"}},
         "DescribeVolumes": {INSTANCE: {"no", "next"}},
         "GetMetricData": {INSTANCE: {"unknown", "never"}, volume_id: {"unknown"}},
     }
-    assert found == expected[action]
+    assert states_by_id == expected[action]
 
 
 def test_a_hole_in_the_balance_is_unknown_and_never_full(cli, lab):
@@ -364,8 +364,8 @@ def test_the_probe_of_the_host_sees_a_stall_that_no_limit_explains(cli, lab, tmp
 
     assert result.code == 3
     assert answer_of(result) == (
-        f"{volume_id} (calm) is limited now by what its host reports: ddprobe (in its run directory), 2 min ago:"
-        " crit, stalled."
+        f"{volume_id} (calm) is limited now by what its host reports: ddprobe (in its run directory), 2 min"
+        " ago: crit, stalled."
     )
     assert "a write of 10 MiB took 12.0 s" in result.out
     assert "Next: burstctl runbook HostStallReported" in result.out

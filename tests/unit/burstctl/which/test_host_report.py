@@ -43,7 +43,7 @@ def test_a_reading_is_of_each_volume_below_its_file_system():
     assert report.at_s == at("11:58") + 0.5
 
 
-def test_an_old_reading_says_that_it_does_not_count():
+def test_an_old_reading_does_not_count_as_now():
     report = parse_reading(READING | {"time": "2026-11-20T11:00:00.000Z"})
     assert not report.is_recent(NOW_S)
     assert "60 min ago, too old to count as now: warn, throttled" in report.to_sentences(NOW_S)[0]

@@ -163,7 +163,7 @@ def test_a_drain_has_the_estimate_and_the_bound():
 
 
 @pytest.mark.parametrize(
-    ("facts", "state", "words"),
+    ("facts", "state", "sentence"),
     [
         ({"history": a_history(2_850)}, NOW, "95 % of its limit of 3,000 IOPS"),
         ({"history": a_history(3_000, 10, 10, 10, 10)}, NOW, "up to 3,000 IOPS"),
@@ -187,10 +187,10 @@ def test_a_drain_has_the_estimate_and_the_bound():
         "an error",
     ],
 )
-def test_the_iops_limit_of_a_gp3_volume(facts, state, words):
+def test_the_iops_limit_of_a_gp3_volume(facts, state, sentence):
     limit = of_volume(volume=a_volume(**GP3), **facts)[LimitKind.VOLUME_IOPS]
     assert limit.state is state
-    assert words in text_of(limit)
+    assert sentence in text_of(limit)
 
 
 def test_the_throughput_limit_is_in_mib():
@@ -223,15 +223,15 @@ def test_an_st1_volume_has_throughput_credits_and_no_limit_of_iops():
 
 
 @pytest.mark.parametrize(
-    ("facts", "words"),
+    ("facts", "sentence"),
     [
         ({"volume": a_volume(attached=False, instance_id=None)}, "It is not attached"),
         ({"instance": an_instance(state="stopped")}, "i-0a1 is stopped"),
     ],
 )
-def test_no_limit_applies_to_a_volume_that_nothing_uses(facts, words):
+def test_no_limit_applies_to_a_volume_that_nothing_uses(facts, sentence):
     limits = of_volume(balances(0.0), history=a_history(3_000), **facts)
-    assert {(limit.state, limit.evidence) for limit in limits.values()} == {(NO, (words,))}
+    assert {(limit.state, limit.evidence) for limit in limits.values()} == {(NO, (sentence,))}
 
 
 # m5.large: 3,600 IOPS, up to 18,750, and 77.5 MiB/s, up to 566.2.
