@@ -289,6 +289,7 @@ def _limits_of_bucket(facts: InstanceFacts, kind: BucketKind, scope: _Scope) -> 
     yield credits_limit
     volumes_limit = None if proof is None else proof.volumes_limit
     is_out_of_reach = proof is not None and volumes_limit is not None and volumes_limit < proof.maximum
+    volumes = "its volume serves" if len(instance.volume_ids) == 1 else "together, its volumes serve"
     limit = _rate(
         LimitKind.INSTANCE_IOPS if kind is INSTANCE_IO else LimitKind.INSTANCE_THROUGHPUT,
         None if proof is None else proof.maximum,
@@ -296,7 +297,7 @@ def _limits_of_bucket(facts: InstanceFacts, kind: BucketKind, scope: _Scope) -> 
         exceeded,
         scope,
         is_empty=_is_empty(assessment, scope),
-        proof=f"its volumes serve {rate_text(volumes_limit or 0, kind.rate_unit)} at most, together"
+        proof=f"{volumes} {rate_text(volumes_limit or 0, kind.rate_unit)} at most"
         if is_out_of_reach
         else None,
         no_limit="The limits of its type could not be read"

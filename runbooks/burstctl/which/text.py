@@ -96,6 +96,10 @@ def _describe_now(report: WhichReport, subject: str) -> str:
     answer = report.answer
     if answer.now:
         first, *others = answer.now
+        if first.kind is LimitKind.HOST:
+            return (
+                f"No known limit of AWS applies to {subject} now, but its host reports: {first.evidence[0]}."
+            )
         more = ""
         if others:
             names = [_describe_limit(report, limit) for limit in others[:2]]
@@ -138,8 +142,6 @@ def _describe_limit(report: WhichReport, limit: Limit) -> str:
 
 def _effect(limit: Limit) -> str:
     """What a limit does now."""
-    if limit.kind is LimitKind.HOST:
-        return limit.evidence[0] if limit.evidence else "a process waits"
     if limit.kind.is_credits:
         return f"they are used up, so the baseline of {_limit_text(limit)} applies"
     return f"it serves {_limit_text(limit)} at most"
@@ -243,7 +245,10 @@ def next_command(report: WhichReport, options: Options) -> str | None:
     is_calm = not answer.now and (upcoming is None or upcoming.time_to_empty_s is None)
     limit = answer.now[0] if answer.now else upcoming
     command = _command_words(report, None if is_calm else limit)
-    return None if command is None else shlex.join([*command, *options.arguments_in(report.region)])
+    if command is None:
+        return None
+    is_page = command[1] == "runbook"
+    return shlex.join(command if is_page else [*command, *options.arguments_in(report.region)])
 
 
 def _command_words(report: WhichReport, limit: Limit | None) -> list[str] | None:

@@ -364,8 +364,8 @@ def test_the_probe_of_the_host_sees_a_stall_that_no_limit_explains(cli, lab, tmp
 
     assert result.code == 3
     assert answer_of(result) == (
-        f"{volume_id} (calm) is limited now by what its host reports: ddprobe (in its run directory), 2 min"
-        " ago: crit, stalled."
+        f"No known limit of AWS applies to {volume_id} (calm) now, but its host reports: ddprobe (in its run"
+        " directory), 2 min ago: crit, stalled."
     )
     assert "a write of 10 MiB took 12.0 s" in result.out
     assert "Next: burstctl runbook HostStallReported" in result.out
