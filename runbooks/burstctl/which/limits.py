@@ -551,5 +551,5 @@ def _in_mib(sums: Series) -> Series:
 
 def _capitalise(sentence: str) -> str:
     """The sentence with a capital, unless it begins with the name of a type or an ID."""
-    first_word = sentence.partition(" ")[0]
+    first_word = sentence.partition(" ")[0].rstrip(",")
     return sentence[:1].upper() + sentence[1:] if first_word.isalpha() else sentence

@@ -378,3 +378,12 @@ def test_of_several_limits_that_apply_the_credits_of_the_instance_are_first():
     kinds = [LimitKind.HOST, LimitKind.VOLUME_IOPS, LimitKind.INSTANCE_IO_CREDITS]
     answer = decide([a_limit(kind, NOW) for kind in kinds])
     assert [limit.kind for limit in answer.now] == kinds[::-1]
+
+
+def test_volumes_that_serve_less_than_the_maximum_prove_that_it_is_out_of_reach():
+    two = [VolumeCeiling(volume_id=f"vol-0b{i}", volume_type="gp3", iops=3_000, mib_s=125) for i in (1, 2)]
+    limit = of_instance(load_iops=100, ceilings=tuple(two), volume_ids=("vol-0b1", "vol-0b2"))[
+        LimitKind.INSTANCE_IOPS
+    ]
+    assert limit.state is NEVER
+    assert text_of(limit) == "Together, its volumes serve 6,000 IOPS at most"
