@@ -21,6 +21,7 @@ from documents.explanation import ExplanationDocument
 from documents.history import HistoryDocument
 from documents.hold import HoldsDocument, ReleaseDocument
 from documents.init import InitDocument
+from documents.limits import LimitsDocument
 from documents.plan import PlansDocument, WindowChangeDocument, WindowsDocument
 from documents.plot import PlotDocument
 from documents.policy import PolicyCheckDocument, PolicyDocument, PolicyPushDocument
@@ -44,6 +45,7 @@ DOCUMENTS: tuple[Any, ...] = (
     HistoryDocument,
     HoldsDocument,
     InitDocument,
+    LimitsDocument,
     PageDocument,
     PlansDocument,
     PlotDocument,

@@ -44,6 +44,9 @@ COMMANDS: Final = {
         "which volumes run out of credits, and when; read-only", "burstctl.assess.command"
     ),
     "explain": _CommandEntry("every number behind a decision", "burstctl.explain.command"),
+    "which": _CommandEntry(
+        "the limit that holds storage back now, and the next one", "burstctl.which.command"
+    ),
     "watch": _CommandEntry(
         "the watchdog: look, decide, alert; with --act, flip and return", "burstctl.watch.command"
     ),

@@ -35,6 +35,7 @@ READ_ONLY = [
     ("--version",),
     ("assess",),
     ("explain", VOLUME),
+    ("which", VOLUME),
     ("history", VOLUME),
     ("plot", VOLUME),
     ("advise",),

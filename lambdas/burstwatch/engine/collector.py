@@ -9,7 +9,7 @@ from typing import Final
 
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader, MetricQuery, MetricsResult
 from burstwatch.adapters.aws.drain_metrics import DrainMetricsReader
-from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.adapters.aws.ec2 import EbsLimitsResult, Ec2Reader
 from burstwatch.adapters.aws.errors import AwsError, AwsFailure
 from burstwatch.core.assessment.drain_cause import DrainMetrics
 from burstwatch.core.buckets.forecast import HORIZONS_MIN
@@ -133,6 +133,27 @@ class Collector:
         volumes = self._volumes if self._volumes is not None else self.volumes_by_id(volume_ids)[0]
         return self._with_limits(result.instances, volumes) or [], list(result.missing)
 
+    def describe_instance(self, instance_id: str) -> tuple[Instance | None, list[Volume]]:
+        """One instance and its volumes; what cannot be read of one of them leaves the others as they are.
+
+        The instance is None if it does not exist, or if it is in ``unreadable``, which is a failure.
+        """
+        result = self.ec2.instances_by_id([instance_id])
+        self._add_failures(result.unread)
+        self.unreadable |= result.unread.keys()
+        volumes: list[Volume] = []
+        try:
+            filters = {"attachment.instance-id": [instance_id]}
+            volumes.extend(self.ec2.volumes(filters, report_failure=self._add_failure))
+        except AwsError as error:
+            self.failures.append(str(error))
+        if not result.instances:
+            return None, volumes
+        limits_result = self.ec2.ebs_limits([result.instances[0].instance_type])
+        self._add_failures(limits_result.unread)
+        (instance,) = _limited(result.instances[:1], volumes, limits_result)
+        return instance, volumes
+
     def _with_limits(self, instances: Sequence[Instance], volumes: Iterable[Volume]) -> list[Instance] | None:
         """The instances with what their types allow and what their volumes serve at best."""
         result = self.ec2.ebs_limits(sorted({instance.instance_type for instance in instances}))
@@ -140,19 +161,7 @@ class Collector:
         if result.unread and not result.limits:
             self._add_unread_kind()
             return None
-        attached_ids = {volume_id for instance in instances for volume_id in instance.volume_ids}
-        ceilings = {
-            volume.volume_id: ceiling_of(volume) for volume in volumes if volume.volume_id in attached_ids
-        }
-        return [
-            replace(
-                instance,
-                limits=result.limits.get(instance.instance_type),
-                limits_error=str(failure) if (failure := result.unread.get(instance.instance_type)) else None,
-                ceilings=_all_known(ceilings.get(volume_id) for volume_id in instance.volume_ids),
-            )
-            for instance in instances
-        ]
+        return _limited(instances, volumes, result)
 
     def _add_unread_kind(self, failure: str | None = None) -> None:
         """Note that nothing is known of instances in this pass, in one failure."""
@@ -408,6 +417,25 @@ class Collector:
             problem = examples[action_and_code].problem
             suffix = f" (and {count - 1} more like it)" if count > 1 else ""
             self.failures.append(Problem(problem.cause, problem.fix, sentence=f"{problem}{suffix}"))
+
+
+def _limited(
+    instances: Sequence[Instance], volumes: Iterable[Volume], result: EbsLimitsResult
+) -> list[Instance]:
+    """The instances with the limits of their types, and with what each of their volumes serves at best."""
+    attached_ids = {volume_id for instance in instances for volume_id in instance.volume_ids}
+    ceilings = {
+        volume.volume_id: ceiling_of(volume) for volume in volumes if volume.volume_id in attached_ids
+    }
+    return [
+        replace(
+            instance,
+            limits=result.limits.get(instance.instance_type),
+            limits_error=str(failure) if (failure := result.unread.get(instance.instance_type)) else None,
+            ceilings=_all_known(ceilings.get(volume_id) for volume_id in instance.volume_ids),
+        )
+        for instance in instances
+    ]
 
 
 def _instance_query(

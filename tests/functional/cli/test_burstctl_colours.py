@@ -14,6 +14,7 @@ COMMANDS = {
     "": [],
     "assess": [],
     "explain": [VOLUME],
+    "which": [VOLUME],
     "watch": ["--passes", "1"],
     "advise": [],
     "simulate": ["i-0123456789abcdef0"],

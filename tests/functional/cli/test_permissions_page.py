@@ -19,6 +19,7 @@ TO_LOOK = [
     ("assess",),
     ("assess", "--region", "all"),
     ("explain", VOLUME),
+    ("which", VOLUME),
     ("history", VOLUME),
     ("plot", VOLUME),
     ("report", "--html", "report.html"),

@@ -49,6 +49,7 @@ PLANNED_JOBS = [
     "LessIoInstead",
     "MovingToGp3",
     "Uninstall",
+    "WhichLimit",
 ]
 """Pages for what is done by day, and not because of an alert."""
 

@@ -463,6 +463,31 @@ def _backup_iops(at_s: int) -> float:
     return 3_840 if evening.weekday() in (1, 4) and evening.hour < 6 else 600
 
 
+@page_setup("WhichLimit")
+def instance_without_credits(stage: PageEnvironment) -> None:
+    """Two gp3 volumes are below their limits, and their m5.large has used up its EBS I/O credits."""
+    stage.lab.fleet.instances[HOST] = LabInstance(
+        instance_id=HOST,
+        launched_at=stage.lab.clock.now() - timedelta(days=200),
+        instance_type="m5.large",
+        tags={"Name": "ci-host"},
+        io_pct=40,
+    )
+    gp3 = {"volume_type": "gp3", "size_gib": 500, "iops": 3_000, "throughput_mib_s": 125}
+    stage.add_volume("ci-7", "steady:2900", minutes=120, **gp3)
+    stage.add("ci-8", "steady:2800", minutes=120, instance_id=HOST, **gp3)
+    reading = {
+        "schema": "burstwatch.reading/v1",
+        "time": "2026-11-20T17:58:30.000Z",
+        "volume_ids": [VOLUME],
+        "verdict": "warn",
+        "cause": "throttled",
+        "reason": "a write of 10 MiB took 1.9 s, 12 times as long as usual",
+    }
+    (stage.cli.directory / "ddprobe").mkdir()
+    stage.write("ddprobe/nvme1n1.json", json.dumps(reading))
+
+
 @page_setup("LessIoInstead")
 def volume_above_baseline(stage: PageEnvironment) -> None:
     stage.add_volume("ci-7", "steady:900", balance_pct=80, minutes=62)

@@ -128,3 +128,12 @@ def served_iops_by_minute(read_ops: Series | None, write_ops: Series | None, now
         if start_at_s in writes
     )
     return Series.from_pairs(both).closed_by(now_s)
+
+
+def sum_of(reads: Series, writes: Series) -> Series:
+    """The sum of both in the periods for which both are known."""
+    known = dict(zip(writes.starts_at_s, writes.values, strict=True))
+    pairs = zip(reads.starts_at_s, reads.values, strict=True)
+    return Series.from_pairs(
+        ((start, value + known[start]) for start, value in pairs if start in known), reads.period_s
+    )

@@ -1,11 +1,10 @@
 """What CloudWatch has about an instance in trouble."""
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final
 
 from burstwatch.core.buckets.bucket import BucketKind
-from burstwatch.core.buckets.series import Series
+from burstwatch.core.buckets.series import Series, sum_of
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO
 from burstwatch.core.instances.larger_type import InstanceLoad
 
@@ -30,8 +29,8 @@ class InstanceMetrics:
     def load_of(self, kind: BucketKind) -> Series:
         """The sums of what the bucket counts: operations or MiB."""
         if kind is INSTANCE_IO:
-            return _sum_of(self.read_ops, self.write_ops)
-        total = _sum_of(self.read_bytes, self.write_bytes)
+            return sum_of(self.read_ops, self.write_ops)
+        total = sum_of(self.read_bytes, self.write_bytes)
         return Series(
             total.starts_at_s, tuple(value / _BYTES_PER_MIB for value in total.values), total.period_s
         )
@@ -46,13 +45,4 @@ def highest_load(io_load: Series, throughput_load: Series) -> InstanceLoad:
     return InstanceLoad(
         iops=max(io_load.values) / io_load.period_s if io_load else None,
         mib_s=max(throughput_load.values) / throughput_load.period_s if throughput_load else None,
-    )
-
-
-def _sum_of(reads: Series, writes: Series) -> Series:
-    """The sum of both in the periods for which both are known."""
-    known = dict(zip(writes.starts_at_s, writes.values, strict=True))
-    pairs = zip(reads.starts_at_s, reads.values, strict=True)
-    return Series.from_pairs(
-        chain((start, value + known[start]) for start, value in pairs if start in known), reads.period_s
     )
