@@ -146,7 +146,7 @@ class Collector:
             filters = {"attachment.instance-id": [instance_id]}
             volumes.extend(self.ec2.volumes(filters, report_failure=self._add_failure))
         except AwsError as error:
-            self.failures.append(str(error))
+            self.failures.append(error.problem)
         if not result.instances:
             return None, volumes
         limits_result = self.ec2.ebs_limits([result.instances[0].instance_type])

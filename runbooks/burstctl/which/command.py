@@ -2,31 +2,21 @@
 
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Options, common_options
-from burstctl.cli.output import print_error, print_failures, print_output, to_json
+from burstctl.cli.options import Command, Options, ResourceName, common_options
+from burstctl.cli.output import print_error, print_failures, print_next, print_output, to_json
 from burstctl.context.context import open_readonly
+from burstctl.context.resources import resolve_volume
 from burstctl.which.collect import WhichReport, collect
 from burstctl.which.json import to_document
-from burstctl.which.text import print_notes, render_report
+from burstctl.which.text import next_command, print_notes, render_report
+from burstwatch.core.errors import Problem
 
-_RESOURCE_ID: Final = re.compile(r"(?:vol|i)-(?:[0-9a-f]{8}|[0-9a-f]{17})")
-
-
-class _ResourceId(click.ParamType[str]):
-    """AWS's ID of a volume or of an instance."""
-
-    name = "resource"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not _RESOURCE_ID.fullmatch(str(value)):
-            shape = "vol- or i- and 17 (or 8) digits from 0-9a-f, such as vol-0123456789abcdef0"
-            self.fail(f"{str(value)!r} is not the ID of a volume or an instance: {shape}.", param, ctx)
-        return str(value)
+_INSTANCE_ID: Final = re.compile(r"i-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 
 
 @click.command(
@@ -41,7 +31,7 @@ class _ResourceId(click.ParamType[str]):
     ),
     page="runbooks/WhichLimit.md",
 )
-@click.argument("resource", type=_ResourceId())
+@click.argument("name", metavar="RESOURCE", type=ResourceName())
 @click.option(
     "--run-dir",
     type=click.Path(path_type=Path),
@@ -49,23 +39,30 @@ class _ResourceId(click.ParamType[str]):
     help="Also read the newest readings of ddprobe in its run directory, on this host.",
 )
 @common_options
-def which(resource: str, options: Options, *, run_dir: Path | None) -> ExitCode:
+def which(name: str, options: Options, *, run_dir: Path | None) -> ExitCode:
     """Show which limit holds RESOURCE back now, which will be next, and how that is known.
 
     RESOURCE is a volume or an instance. Changes nothing. Exits with 3 if a limit applies now.
     """
     with open_readonly(options) as context:
+        resource = name if _INSTANCE_ID.fullmatch(name) else resolve_volume(context, name)
         report = collect(context, resource, run_dir)
         if options.json:
             print_output(to_json(to_document(report, context, options)))
         elif not report.is_missing:
-            print_output(render_report(report, options))
+            print_output(render_report(report))
         print_notes(report)
         print_failures(report.failures)
+        command = next_command(report, options)
+        if command is not None and not options.json:
+            print_next([command])
         if report.is_missing:
             noun = "instance" if report.is_instance else "volume"
             print_error(
-                f"there is no {noun} {resource} in {report.region}: check the ID, the region, the account"
+                Problem(
+                    f"there is no {noun} {resource} in {report.region}",
+                    "check the ID, the Region and the account",
+                )
             )
         return _exit_code(report, options)
 

@@ -1,16 +1,14 @@
 """Which limit applies, as text: the answer, a table of every limit, the evidence, and the next command."""
 
 import shlex
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from shutil import get_terminal_size
 from typing import Final
 
 from burstctl.cli.options import Options
 from burstctl.cli.output import print_info
 from burstctl.cli.styled_text import StyledText, render_styled
-from burstctl.cli.text_layout import COLUMNS, MAX_SENTENCE_LENGTH, lay_out, wrap_hanging
+from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, lay_out, text_columns, wrap_hanging
 from burstctl.render.table import Table
 from burstctl.render.volume import display_name_of
 from burstctl.which.collect import WhichReport
@@ -43,7 +41,7 @@ _NAMES: Final = {
 }
 
 
-def render_report(report: WhichReport, options: Options) -> str:
+def render_report(report: WhichReport) -> str:
     """The whole answer; fits 80 columns, and narrower terminals without the last columns."""
     selected, notes = select_limits(report)
     parts = [lay_out(*describe_answer(report))]
@@ -51,9 +49,6 @@ def render_report(report: WhichReport, options: Options) -> str:
         table = _fit(_table(report, selected, notes))
         parts.append(render_styled(table.to_lines()))
         parts.append(_lay_out_evidence(report, selected))
-    command = next_command(report, options)
-    if command is not None:
-        parts.append(f"Next: {command}")
     return "\n\n".join(parts)
 
 
@@ -215,7 +210,7 @@ def _name(report: WhichReport, limit: Limit) -> str:
 
 def _fit(table: Table) -> Table:
     """The table without its last columns, as far as the terminal is too narrow for them."""
-    width = min(COLUMNS, get_terminal_size().columns) if sys.stdout.isatty() else COLUMNS
+    width = text_columns()
     while table.width() > width and len(table.titles) > 2:  # noqa: PLR2004 - the state and the limit
         table = replace(table, titles=table.titles[:-1], lines=[line[:-1] for line in table.lines])
     return table
@@ -231,7 +226,7 @@ def _lay_out_evidence(report: WhichReport, limits: Iterable[Limit]) -> str:
         lines += [
             f"    {line}"
             for sentence in limit.evidence
-            for line in wrap_hanging(sanitise(f"{sentence}.", MAX_SENTENCE_LENGTH), COLUMNS - 4)
+            for line in wrap_hanging(sanitise(f"{sentence}.", MAX_SENTENCE_LENGTH), text_columns() - 4)
         ]
     return "\n".join(lines)
 

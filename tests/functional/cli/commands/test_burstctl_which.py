@@ -72,7 +72,7 @@ def test_an_empty_gp2_volume_is_held_to_its_baseline(cli, lab):
         f"{volume_id} (etcd-1) is limited now by the credits of the volume: they are used up, so the baseline"
         " of 300 IOPS applies."
     )
-    assert result.out.endswith(f"Next: burstctl flip {volume_id} --dry-run --region us-east-1\n")
+    assert f"next: burstctl flip {volume_id} --dry-run --region us-east-1" in result.err
     assert max(map(display_width, result.out.splitlines())) <= 80
     assert document["applies_now"] == [{"resource_id": volume_id, "kind": "volume-credits"}]
     assert limit_of(document, "volume-credits") | {"evidence": []} == {
@@ -118,7 +118,7 @@ def test_a_gp3_volume_at_its_iops_limit(cli, lab):
     assert answer_of(result) == (
         f"{volume_id} (data) is limited now by the IOPS limit of the volume: it serves 3,000 IOPS at most."
     )
-    assert "Next: burstctl advise" in result.out
+    assert "next: burstctl advise" in result.err
     limit = limit_of(document, "volume-iops")
     assert (limit["state"], limit["limit"], limit["use"], limit["headroom"]) == ("now", 3_000, 3_000, 0)
     assert "exceeded in 5 of the last 5 min" in evidence_of(document, "volume-iops")
@@ -140,7 +140,7 @@ def test_the_credits_of_the_instance_hold_back_a_volume_that_is_fine(cli, lab):
         f"{volume_id} (data) is limited now by the EBS I/O credits of {INSTANCE}: they are used up, so the"
         " baseline of 3,600 IOPS applies."
     )
-    assert f"Next: burstctl simulate {INSTANCE}" in result.out
+    assert f"next: burstctl simulate {INSTANCE}" in result.err
     assert states(document) == {
         "instance-io-credits": "now",
         "instance-throughput-credits": "no",
@@ -324,12 +324,17 @@ def test_sixty_volumes_stay_readable_with_the_worst_first(cli, lab):
     assert document["cost"]["metrics_requested"] == 60 * 6 + 6
 
 
-@pytest.mark.parametrize("value", ["vol-xyz", "i-1", "mi-0123456789abcdef0", "ci-7"])
-def test_another_argument_is_refused_before_any_call(cli, lab, value):
-    result = cli.run("which", value)
+def test_a_malformed_id_is_refused_before_any_call(cli, lab):
+    result = cli.run("which", "vol-xyz")
     assert result.code == 2
-    assert "is not the ID of a volume or an instance" in result.err
+    assert "'vol-xyz' is not a valid volume ID" in result.err
     assert not lab.faults.call_counts()
+
+
+def test_a_unique_name_stands_for_its_volume(cli, lab):
+    volume_id = add_lab_volume(lab, "data", "steady:100")
+    assert volume_id in cli.run("which", "data").out
+    assert "has the name 'date'" in cli.run("which", "date").err
 
 
 @pytest.mark.parametrize("value", ["vol-0aaaaaaaaaaaaaaaa", "i-0aaaaaaaaaaaaaaaa"])
@@ -337,8 +342,8 @@ def test_a_resource_that_does_not_exist(cli, lab, value):
     result = cli.run("which", value)
     assert result.code == 1
     assert result.error_lines == [
-        f"burstctl: there is no {'volume' if value.startswith('vol') else 'instance'} {value} in us-east-1:"
-        " check the ID, the region, the account"
+        f"error: there is no {'volume' if value.startswith('vol') else 'instance'} {value} in us-east-1.",
+        "  fix: check the ID, the Region and the account",
     ]
     assert cli.run("which", value, "--json").document["missing"] == [value]
 
@@ -368,7 +373,7 @@ def test_the_probe_of_the_host_sees_a_stall_that_no_limit_explains(cli, lab, tmp
         " directory), 2 min ago: crit, stalled."
     )
     assert "a write of 10 MiB took 12.0 s" in result.out
-    assert "Next: burstctl runbook HostStallReported" in result.out
+    assert "next: burstctl runbook HostStallReported" in result.err
 
 
 def test_readings_of_other_volumes_are_named_and_not_used(cli, lab, tmp_path):
