@@ -15,9 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from burstctl.cli.output import to_json
 from burstctl.context.on_demand_pass import evaluate_fleet
+from burstctl.render.resource_rows import select_rows
 from burstctl.render.table import narrow_table, render_plain, wide_table
 from burstctl.render.terminal_channel import TerminalChannel, render
-from burstctl.render.volume_rows import select_rows
 from burstctl.watch.exporter_collector import FleetCollector
 from burstctl.watch.exporter_http_server import _MetricsCollector
 from burstctl.watch.loop import FinishedPass, PassStatus

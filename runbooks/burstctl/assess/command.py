@@ -1,8 +1,9 @@
-"""``burstctl assess``: which volumes will be empty, and when."""
+"""``burstctl assess``: which volumes and instances will be empty, and when."""
 
 import shlex
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import click
 
@@ -17,8 +18,28 @@ from burstctl.render.pass_summary import print_next_for, print_report_failures, 
 from burstctl.render.show_report import print_table
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.errors import AwsError
+from burstwatch.core.resource_type import ResourceType
+from burstwatch.core.text import sanitise
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.wiring.bootstrap import AwsSession, get_caller_identity
+
+
+class _Kinds(click.ParamType[frozenset[ResourceType]]):
+    """Kinds of resources, separated by commas."""
+
+    name = "kinds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> frozenset[ResourceType]:
+        words = {word.strip() for word in str(value).split(",")}
+        known = list(ResourceType)
+        if unknown := sorted(words - set(known)):
+            names = ", ".join(known)
+            self.fail(
+                f"{sanitise(unknown[0], 40)!r} is not a kind of resource; write some of {names}.", param, ctx
+            )
+        return frozenset(map(ResourceType, words))
 
 
 @click.command(
@@ -27,6 +48,7 @@ from burstwatch.wiring.bootstrap import AwsSession, get_caller_identity
         ("burstctl assess", "every gp2 volume of the region, most urgent first"),
         ("burstctl assess ci-7 --region eu-west-1", "one volume, elsewhere"),
         ("burstctl assess --region eu-west-1 --region us-east-1", "two regions; --region all: every one"),
+        ("burstctl assess --kind ebs,instance", "also the EBS credits of EC2 instances"),
         ("burstctl assess --json | jq '.volumes[0]'", "the most urgent one, for programs"),
     ),
     page="runbooks/BurstBalanceDraining.md",
@@ -35,21 +57,30 @@ from burstwatch.wiring.bootstrap import AwsSession, get_caller_identity
 )
 @click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=ResourceName())
 @click.option("--all", "everything", is_flag=True, help="Show calm volumes too, however many there are.")
+@click.option(
+    "--kind",
+    "kinds",
+    type=_Kinds(),
+    metavar="KIND[,KIND]",
+    help="Look at these kinds only: ebs, instance. Default: those that the policy watches.",
+)
 @common_options
-def assess(volumes: tuple[str, ...], options: Options, *, everything: bool) -> ExitCode:
-    """Show which volumes will run out of credits, and when.
+def assess(
+    volumes: tuple[str, ...], options: Options, *, everything: bool, kinds: frozenset[ResourceType] | None
+) -> ExitCode:
+    """Show which volumes and instances will run out of credits, and when.
 
-    Looks at the VOLUMEs given, or at every gp2 volume of the region; changes nothing.
+    Looks at the VOLUMEs given, or at every watched resource of the region; changes nothing.
 
-    Exits 3 when a volume is at warning or worse, or its data is missing.
+    Exits 3 when a resource is at warning or worse, or its data is missing.
     """
     if options.has_several_regions:
         if volumes:
             raise click.UsageError("VOLUMEs are in one region: give --region once, with its name.")
-        return _assess_regions(options, shows_all=everything)
+        return _assess_regions(options, kinds, shows_all=everything)
     notes = Notes()
     with open_silently(options, notes) as context:
-        report, session = _assess(volumes, context), context.session
+        report, session = _assess(volumes, kinds, context), context.session
     notes.print_beginning()
     if options.json:
         print_output(to_json(report.to_document()))
@@ -66,11 +97,16 @@ def assess(volumes: tuple[str, ...], options: Options, *, everything: bool) -> E
     return exit_code_of(report, exit_zero=options.exit_zero)
 
 
-def _assess(names: tuple[str, ...], context: CommandContext) -> PassReport:
+def _assess(
+    names: tuple[str, ...], kinds: frozenset[ResourceType] | None, context: CommandContext
+) -> PassReport:
+    services = context.services
+    if kinds is not None:
+        services = replace(services, policy=services.policy.watching(kinds))
     context.progress.begin()
     try:
         volume_ids = resolve_volumes(context, names)
-        report = assess_volumes(context.services, volume_ids, now_s=context.services.clock())
+        report = assess_volumes(services, volume_ids, now_s=services.clock())
     finally:
         context.progress.end()
     return replace(report, ledger=context.ledger_location)
@@ -94,8 +130,8 @@ def _print_empty(options: Options, region: str, session: AwsSession) -> None:
     print_next([shlex.join(["burstctl", "assess", "--region", ALL_REGIONS, *profile, *elsewhere])])
 
 
-def _assess_regions(options: Options, *, shows_all: bool) -> ExitCode:
-    reads = read_in_regions(options, partial(_assess, ()))
+def _assess_regions(options: Options, kinds: frozenset[ResourceType] | None, *, shows_all: bool) -> ExitCode:
+    reads = read_in_regions(options, partial(_assess, (), kinds))
     reports = list(reads.results.values())
     reads.print_beginning()
     if options.json:

@@ -13,9 +13,9 @@ from burstctl.render.pass_summary import describe_hold
 from burstctl.render.plan_json import hold_document, plan_document
 from burstctl.render.plan_text import describe_refusal
 from burstctl.render.planned_flip import PlannedFlip
+from burstctl.render.resource_rows import CHANGING_LABEL, STYLES, describe_depletion
 from burstctl.render.terminal_channel import wrap_action
 from burstctl.render.volume import UNREADABLE_STATE, describe_level
-from burstctl.render.volume_rows import CHANGING_LABEL, STYLES, describe_depletion
 from burstctl.windows.status import PHASE_DESCRIPTIONS, describe_occurrence, occurrence_document
 from burstwatch.core.alerts.alert import describe_forecast, format_forecast
 from burstwatch.core.alerts.drain_message import format_drain_start

@@ -18,8 +18,8 @@ from burstctl.history.render import layout_history, read_history, render_entries
 from burstctl.render.flip_text import describe_flip, describe_quota, flip_document, quota_document
 from burstctl.render.pass_summary import describe_hold, print_holds
 from burstctl.render.plan_json import hold_document
+from burstctl.render.resource_rows import CHANGING_LABEL
 from burstctl.render.volume import UNREADABLE_STATE, describe_level, format_id_and_name
-from burstctl.render.volume_rows import CHANGING_LABEL
 from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import LedgerEntry

@@ -6,8 +6,8 @@ from typing import Final
 
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.plot.load import VolumePlot
+from burstctl.render.resource_rows import CHANGING_LABEL, describe_depletion
 from burstctl.render.table import truncate
-from burstctl.render.volume_rows import CHANGING_LABEL, describe_depletion
 from burstctl.timeline.intervals import HoldInterval, StallInterval, TargetInterval, TimelineEvent
 from burstctl.timeline.timeline import GAP_LABELS, DataGap, IopsLimit, Timeline
 from burstctl.timeline.window_intervals import WindowInterval

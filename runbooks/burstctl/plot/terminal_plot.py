@@ -22,9 +22,9 @@ from burstctl.plot.labels import (
 from burstctl.plot.lanes import Lane, SegmentStyle, build_lanes
 from burstctl.plot.load import VolumePlot
 from burstctl.plot.scales import Panel, TimeScale, iops_scale, place_events, values_in
+from burstctl.render.resource_rows import STYLES
 from burstctl.render.table import truncate
 from burstctl.render.volume import describe_volume
-from burstctl.render.volume_rows import STYLES
 from burstctl.timeline.timeline import DataGapReason, ForecastCone, Timeline
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.sizing import EMPTY_PCT

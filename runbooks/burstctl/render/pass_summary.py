@@ -16,10 +16,11 @@ from burstctl.cli.output import (
 )
 from burstctl.render.datapoint_spacing import describe_spacing
 from burstctl.render.guard_override import runbook_hints
-from burstctl.render.volume import display_name_of, format_id_and_name
-from burstctl.render.volume_rows import CHANGING_LABEL, FIXED_LABEL, level_label
+from burstctl.render.resource_rows import CHANGING_LABEL, FIXED_LABEL, level_label
+from burstctl.render.volume import count_resources, display_name_of, format_id_and_name
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.text import (
@@ -71,7 +72,7 @@ def print_summary(*reports: PassReport) -> None:
         ),
     )
     faults = {
-        format_id_and_name(decision.assessment.volume): _unknown_reason(decision)
+        format_id_and_name(decision.assessment.resource): _unknown_reason(decision)
         for decision in decisions
         if decision.assessment.is_fault
         and decision.assessment.unknown_reason is not UnknownReason.READ_FAILED
@@ -87,7 +88,7 @@ def print_report_failures(*reports: PassReport) -> None:
     print_failures(
         [failure for report in reports for failure in report.failures],
         unread={
-            display_name_of(decision.assessment.volume) or decision.volume_id: _unknown_reason(decision)
+            display_name_of(decision.assessment.resource) or decision.volume_id: _unknown_reason(decision)
             for report in reports
             for decision in report.unread
         },
@@ -106,7 +107,9 @@ def print_next_for(report_options: Mapping[str, Sequence[str]], *reports: PassRe
         return
     decision, report = decisions[0]
     options = report_options[report.region]
-    if decision.level.is_alerting:
+    if not isinstance(decision.assessment.resource, Volume) and decision.level.is_alerting:
+        commands = [["which", decision.assessment.resource.resource_id]]
+    elif decision.level.is_alerting:
         commands = [["explain", decision.volume_id]]
         if decision.flip is None and report.outcome_of(decision).status is not OutcomeStatus.FLIPPED:
             commands.append(["flip", decision.volume_id, "--dry-run"])
@@ -214,11 +217,12 @@ def format_level_counts(decisions: Iterable[Decision]) -> str:
 
 
 def _format_totals(reports: Sequence[PassReport]) -> str:
-    decisions = [decision for report in reports for decision in report.decisions]
+    decisions = [decision for report in reports for decision in report.by_resource]
     place = reports[0].region if len(reports) == 1 else format_count(len(reports), "Region")
     counts = f"{format_level_counts(decisions)}{_format_outcome_counts(*reports)}"
     now = format_instant(max(report.now_s for report in reports))
-    return f"{format_count(len(decisions), 'volume')} in {place} at {now}: {counts}"
+    resources = count_resources(decision.assessment.resource for decision in decisions)
+    return f"{resources} in {place} at {now}: {counts}"
 
 
 def _format_oldest_datapoint(*reports: PassReport) -> str:
@@ -252,4 +256,4 @@ def _unknown_reason(decision: Decision) -> str:
 
 
 def _volume_line(decision: Decision, text: str) -> str:
-    return f"{format_id_and_name(decision.assessment.volume)}: {text}"
+    return f"{format_id_and_name(decision.assessment.resource)}: {text}"

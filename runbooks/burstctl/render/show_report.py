@@ -9,8 +9,8 @@ from typing import Final
 from burstctl.cli.output import print_output
 from burstctl.cli.styled_text import can_encode, render_styled
 from burstctl.render.flip_status import is_flip_active
+from burstctl.render.resource_rows import select_rows
 from burstctl.render.table import WIDE_TABLE_COLUMNS, Row, Table, narrow_table, wide_table
-from burstctl.render.volume_rows import select_rows
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.watch.pass_report import PassReport
 

@@ -38,6 +38,7 @@ class Row:
 
     region: str
     kind: str
+    bucket: str
     resource_id: str
     name: Callable[[int | None], str]
     level: str
@@ -192,7 +193,7 @@ def _wide_columns(rows: Sequence[Row], forecast_columns: int | None, bar: str | 
     candidates = [
         (True, _Column("LEVEL", lambda row: StyledText(row.level, row.style))),
         (len({row.region for row in rows}) > 1, _Column("REGION", lambda row: StyledText(row.region))),
-        (len({row.kind for row in rows}) > 1, _Column("KIND", lambda row: StyledText(row.kind))),
+        (len({row.bucket for row in rows}) > 1, _Column("BUCKET", lambda row: StyledText(row.bucket))),
         (True, _Column(_id_title(rows), lambda row: StyledText(row.resource_id))),
         (True, _Column("NAME", lambda row: StyledText(row.name(None)))),
         (True, _Column("BALANCE", lambda row: _balance_cell(row, bar), is_right_aligned=True)),

@@ -7,7 +7,7 @@ from typing import Any, Final
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.render.datapoint_spacing import describe_spacing
 from burstctl.render.pass_summary import describe_hold
-from burstctl.render.volume_rows import CHANGING_LABEL
+from burstctl.render.resource_rows import CHANGING_LABEL
 from burstctl.report.activity import ActivityKind, count_activities
 from burstctl.report.activity_html import activity_context
 from burstctl.report.collect import MAX_DETAILED_VOLUMES, FleetReport

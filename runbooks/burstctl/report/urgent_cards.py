@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
+from burstctl.render.resource_rows import CHANGING_LABEL, describe_depletion
 from burstctl.render.volume import display_name_of
-from burstctl.render.volume_rows import CHANGING_LABEL, describe_depletion
 from burstctl.report.collect import FleetReport
 from burstctl.report.format import format_short_instant
 from burstctl.report.page_data import FAULT, level_of, suggested_action, volume_facts

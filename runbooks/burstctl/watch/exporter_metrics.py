@@ -47,6 +47,10 @@ def _per_volume(name: str, help: str, *labels: str) -> Metric:  # noqa: A002
     return Metric(name=name, help=help, labels=("region", "volume_id", *labels))
 
 
+def _per_bucket(name: str, help: str, *labels: str) -> Metric:  # noqa: A002
+    return Metric(name=name, help=help, labels=("region", "resource_id", "bucket", *labels))
+
+
 BUILD_INFO: Final = Metric(
     name="build_info", help="The version of burstwatch; always 1.", labels=("version",)
 )
@@ -169,6 +173,34 @@ VOLUME_FLIP_INFO: Final = _per_volume(
     "direction",
     "cause",
     "target",
+)
+
+BUCKET_INFO: Final = _per_bucket(
+    "bucket_info",
+    "Which bucket of which resource other than a volume it is; always 1.",
+    "name",
+    "resource_type",
+    "type",
+    "mode",
+)
+BUCKET_LEVEL: Final = _per_bucket(
+    "bucket_level",
+    "The level that the bucket is at, 1 for that one only; reason says why it is unknown.",
+    "level",
+    "reason",
+)
+BUCKET_BALANCE: Final = _per_bucket("bucket_balance_ratio", "Credits left in the bucket, from 0 to 1.")
+BUCKET_DRAIN: Final = _per_bucket(
+    "bucket_drain_per_second",
+    "Credits that leave the bucket per second, operations or MiB; negative while it refills.",
+)
+BUCKET_TIME_TO_EMPTY: Final = _per_bucket(
+    "bucket_time_to_empty_seconds",
+    "Estimated time until it is empty, when last read; absent while it does not drain.",
+)
+BUCKET_SOONEST_EMPTY: Final = _per_bucket(
+    "bucket_soonest_empty_seconds",
+    "No workload can empty it sooner, when last read; a bound, not an estimate.",
 )
 
 METRICS: Final = tuple(value for value in globals().values() if isinstance(value, Metric))

@@ -8,8 +8,8 @@ from io import StringIO
 import pytest
 
 from burstctl.cli.progress import ProgressBar
+from burstctl.render.resource_rows import select_rows
 from burstctl.render.table import draw_bar, narrow_table, render_plain, truncate, wide_table
-from burstctl.render.volume_rows import select_rows
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import display_width
@@ -48,7 +48,13 @@ def a_decision_for(number, balance, **facts):
 def test_of_ten_thousand_volumes_the_urgent_are_shown_and_the_rest_is_counted():
     urgent = [a_decision_for(number, draining_to(20, 3)) for number in range(30)]
     watched = [a_decision_for(100 + number, balances(*[80 + number / 10] * 9)) for number in range(40)]
-    calm = [a_decision_for(1000 + number, balances(*[96.2 + number] * 9)) for number in range(2)] * 4937
+    full, nearly_full = (a_decision_for(0, balances(*[balance] * 9)).assessment for balance in (97.2, 96.2))
+    calm = [
+        a_decision(
+            replace(full if number % 2 else nearly_full, resource=a_volume(volume_id=f"vol-{number:017x}"))
+        )
+        for number in range(1_000, 10_874)
+    ]
     gap = [a_decision_for(20_000, balances(50, newest_starts_at="11:00"))]
 
     lines = render_plain(

@@ -7,8 +7,8 @@ The defaults are judgements. Those of the cadence follow from the rule in ``docs
 levels were compared on recorded workloads (``docs/benchmarks.md``).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from enum import StrEnum
 from functools import partial
@@ -38,6 +38,7 @@ from burstwatch.core.policy.parsing import (
 from burstwatch.core.policy.resources import ResourcesPolicy
 from burstwatch.core.policy.windows import LeadPolicy, Windows, parse_windows
 from burstwatch.core.policy.windows import to_mapping as windows_to_mapping
+from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.tag_keys import MODE
 
 VERSION: Final = "1"
@@ -522,6 +523,18 @@ class Policy:
         if faults:
             raise PolicyError(tuple(dict.fromkeys(faults + _collect_faults(sections))))
         return cls(**sections, windows=windows)
+
+    def watching(self, kinds: Collection[ResourceType]) -> Self:
+        """The policy with these kinds of resources watched and no other; volumes of the types that it has."""
+        resources = self.resources
+        return replace(
+            self,
+            resources=replace(
+                resources,
+                ebs=replace(resources.ebs, watch=ResourceType.EBS in kinds),
+                instance=replace(resources.instance, watch=ResourceType.INSTANCE in kinds),
+            ),
+        )
 
     def to_mapping(self) -> dict[str, Any]:
         """The document from which this policy would be read, with every default."""

@@ -156,6 +156,14 @@ class PassReport:
         )
 
     @property
+    def by_resource(self) -> list[Decision]:
+        """The most urgent decision about each resource, the most urgent resource first."""
+        first: dict[str, Decision] = {}
+        for decision in sort_by_urgency(self.decisions):
+            first.setdefault(decision.assessment.resource.resource_id, decision)
+        return list(first.values())
+
+    @property
     def _by_instance(self) -> dict[str, list[Decision]]:
         """The decisions about the buckets of each instance, by its ID, the most urgent first."""
         grouped: dict[str, list[Decision]] = {}

@@ -6,8 +6,8 @@ import pytest
 
 from burstctl.explain.explanation import Explanation, render_explanation, urgent_lines
 from burstctl.render.pass_summary import format_level_counts
+from burstctl.render.resource_rows import describe_depletion, level_label, select_rows
 from burstctl.render.table import narrow_table, render_plain
-from burstctl.render.volume_rows import describe_depletion, level_label, select_rows
 from burstctl.report.page_data import level_counts, level_of
 from burstwatch.core.alerts.alert import AlertKind, format_sentences, format_title
 from burstwatch.core.assessment.severity import Level

@@ -2,8 +2,8 @@
 
 import pytest
 
+from burstctl.render.resource_rows import MAX_UNREAD_ROWS, select_rows
 from burstctl.render.table import narrow_table, render_plain
-from burstctl.render.volume_rows import MAX_UNREAD_ROWS, select_rows
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import display_width
 from burstwatch.core.watch.pass_report import PassReport

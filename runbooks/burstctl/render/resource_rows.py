@@ -1,4 +1,4 @@
-"""Volumes as rows of a table: which ones to show, and each of them in words."""
+"""Resources as rows of a table: which ones to show, and each of them in words."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,17 +13,18 @@ from burstctl.render.volume import MAX_NAME_CHARS, display_name_of
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.forecast import describe_trend
-from burstwatch.core.ebs.volume import BUCKET_CREDITS, CREDITS_PER_PCT, can_burst
+from burstwatch.core.ebs.gp2_bucket import EBS_IO
+from burstwatch.core.ebs.volume import Volume, can_burst
 from burstwatch.core.policy.policy import LevelPolicy, Mode
 from burstwatch.core.text import format_count, format_relative_time, format_rounded_duration, format_time
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport, urgency_of
 
 MAX_ROWS: Final = 20
-"""More volumes than this are shown as far as they matter; the rest is counted."""
+"""More resources than this are shown as far as they matter; the rest is counted."""
 
 MAX_UNREAD_ROWS: Final = 3
-"""More volumes that could not be read are counted: the error below the table has the cause and some names."""
+"""More resources that could not be read are counted: the error below the table has the cause and names."""
 
 STYLES: Final = {
     Level.EXHAUSTED: "bold white on red",
@@ -39,20 +40,22 @@ CHANGING_STYLE: Final = "cyan"
 FIXED_LABEL: Final = "fixed"
 """A volume that its flip moved off burst credits."""
 
-_KIND: Final = "ebs"
 _RECOVERED_PCT: Final = LevelPolicy().exhausted_leave_pct
 
 
 class Selection(NamedTuple):
-    """The rows to show, most urgent first, and notes about the volumes that are not among them."""
+    """The rows to show, most urgent first, and notes about the resources that are not among them."""
 
     rows: Sequence[Row]
     notes: Sequence[str]
 
 
 def select_rows(reports: Sequence[PassReport], *, shows_all: bool) -> Selection:
-    """The volumes of one Region or several: all of them, or those that matter if there are very many."""
-    pairs = [(decision, report) for report in reports for decision in report.decisions]
+    """The resources of one Region or several: all of them, or those that matter if there are very many.
+
+    A row shows the most urgent bucket of its resource.
+    """
+    pairs = [(decision, report) for report in reports for decision in report.by_resource]
     pairs.sort(key=lambda pair: urgency_of(pair[0]))
     if shows_all:
         return Selection([_row(*pair) for pair in pairs], [])
@@ -97,12 +100,13 @@ def describe_depletion(decision: Decision, now_s: float, width: int | None = Non
 
 def _row(decision: Decision, report: PassReport) -> Row:
     assessment = decision.assessment
-    volume, flip = assessment.volume, describe_flip_status(decision, report)
+    resource, flip = assessment.resource, describe_flip_status(decision, report)
     drain = assessment.forecast.drain_per_s if assessment.forecast else None
     return Row(
         region=report.region,
-        kind=_KIND,
-        resource_id=volume.volume_id,
+        kind=resource.resource_type,
+        bucket=assessment.kind.name,
+        resource_id=resource.resource_id,
         name=partial(_format_name, decision),
         level=level_label(decision),
         style=_level_style(decision),
@@ -113,17 +117,19 @@ def _row(decision: Decision, report: PassReport) -> Row:
         flip=flip,
         mode=_mode(decision),
         drain="" if drain is None else f"{drain:,.0f}".replace("-0", "0"),
-        baseline=f"{assessment.baseline_iops:,}" if volume.is_gp2 else "",
-        size=f"{volume.size_gib:,} GiB",
-        place=volume.instance_id or "",
+        baseline=_baseline_text(assessment)
+        if not isinstance(resource, Volume) or can_burst(resource)
+        else "",
+        size=f"{resource.size_gib:,} GiB" if isinstance(resource, Volume) else resource.instance_type,
+        place=(resource.instance_id or "") if isinstance(resource, Volume) else "",
         flow=_describe_flow(decision),
     )
 
 
 def _format_name(decision: Decision, width: int | None) -> str:
-    """The volume's display name, on at most this many columns; empty if it has no name."""
+    """The resource's display name, on at most this many columns; empty if it has no name."""
     columns = MAX_NAME_CHARS if width is None else min(width, MAX_NAME_CHARS)
-    return fit((display_name_of(decision.assessment.volume, columns),), columns)
+    return fit((display_name_of(decision.assessment.resource, columns),), columns)
 
 
 def _mode(decision: Decision) -> str:
@@ -170,12 +176,12 @@ def _refill_forms(decision: Decision) -> tuple[str, ...]:
     rate = -(assessment.forecast.drain_per_s or 0.0)
     if round(rate) < 1:
         return (describe_trend(assessment.forecast.drain_per_s),)
-    credits_left = assessment.credits_left or 0.0
-    missing_for_recovery = _RECOVERED_PCT * CREDITS_PER_PCT - credits_left
+    bucket, credits_left = assessment.bucket, assessment.credits_left or 0.0
+    missing_for_recovery = bucket.credits_in(_RECOVERED_PCT) - credits_left
     if decision.level is Level.EXHAUSTED and missing_for_recovery > 0:
         recovery = f"{_RECOVERED_PCT:g} % in {format_rounded_duration(missing_for_recovery / rate)}"
         return f"empty, refilling ({recovery})", "empty, refilling"
-    full = format_rounded_duration((BUCKET_CREDITS - credits_left) / rate)
+    full = format_rounded_duration((bucket.capacity - credits_left) / rate)
     return f"refilling, full in {full}", "refilling"
 
 
@@ -205,20 +211,30 @@ def _format_lowest(decisions: Iterable[Decision]) -> str:
 
 
 def _describe_flow(decision: Decision) -> str:
+    """``drains 2,100/s, baseline 300``; a bucket that is not gp2's has the unit of its limit."""
     assessment: Assessment = decision.assessment
     drain = assessment.forecast.drain_per_s if assessment.forecast else None
-    baseline = f"baseline {assessment.baseline_iops:,}"
+    baseline = _baseline_text(assessment)
     if decision.level is Level.EXHAUSTED and not decision.is_changing:
-        return f"throttled to {baseline}"
+        return f"throttled to baseline {baseline}"
     if drain is None or not round(drain):
-        return baseline
-    return f"{'drains' if drain > 0 else 'refills'} {abs(drain):,.0f}/s, {baseline}"
+        return f"baseline {baseline}" if baseline else ""
+    return f"{'drains' if drain > 0 else 'refills'} {abs(drain):,.0f}/s, baseline {baseline}"
+
+
+def _baseline_text(assessment: Assessment) -> str:
+    """A bare number of IOPS for gp2, with its unit for any other bucket; empty if it is not known."""
+    if assessment.kind is EBS_IO:
+        return f"{assessment.baseline_iops:,}"
+    bucket = assessment.bucket
+    return f"{round(bucket.refill_per_s, 1):,.10g} {assessment.kind.rate_unit}" if bucket.capacity else ""
 
 
 def _is_fixed(decision: Decision) -> bool:
     """Whether a flip moved the volume off burst credits, and AWS is done with it."""
+    resource = decision.assessment.resource
     is_flipped = decision.flip is not None and not decision.is_changing
-    return is_flipped and not can_burst(decision.assessment.volume)
+    return is_flipped and isinstance(resource, Volume) and not can_burst(resource)
 
 
 def _level_style(decision: Decision) -> str:
