@@ -32,14 +32,14 @@ class _Kinds(click.ParamType[frozenset[ResourceType]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> frozenset[ResourceType]:
-        words = {word.strip() for word in str(value).split(",")}
+        names = {name.strip() for name in str(value).split(",")}
         known = list(ResourceType)
-        if unknown := sorted(words - set(known)):
-            names = ", ".join(known)
+        if unknown := sorted(names - set(known)):
+            listed = ", ".join(known)
             self.fail(
-                f"{sanitise(unknown[0], 40)!r} is not a kind of resource; write some of {names}.", param, ctx
+                f"{sanitise(unknown[0], 40)!r} is not a kind of resource; write some of {listed}.", param, ctx
             )
-        return frozenset(map(ResourceType, words))
+        return frozenset(map(ResourceType, names))
 
 
 @click.command(

@@ -30,7 +30,7 @@ def format_id_and_name(resource: Volume | Instance) -> str:
 
 
 def count_resources(resources: Iterable[Volume | Instance]) -> str:
-    """``1 volume``, ``12 volumes and 3 instances``; ``0 volumes`` if there are none."""
+    """``1 volume``, ``12 volumes and 3 instances``; ``0 volumes`` without a resource."""
     counts = Counter(resource.resource_type for resource in resources)
     parts = [format_count(count, kind.noun) for kind in ResourceType if (count := counts[kind])]
     return " and ".join(parts) or format_count(0, ResourceType.EBS.noun)

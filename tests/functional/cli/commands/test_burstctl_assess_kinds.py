@@ -61,7 +61,7 @@ def test_one_kind_leaves_out_the_other(cli, lab):
     assert cli.run("assess", "--kind", "ebs", "--json").document["instances"] == []
 
 
-def test_without_the_option_the_policy_says_which_kinds(cli, lab):
+def test_without_the_option_the_policy_decides_which_kinds(cli, lab):
     add_draining_instance(lab, io_pct=60)
     assert cli.run("assess", "--json").document["instances"] == []
     (cli.directory / "policy.yaml").write_text("version: 1\nresources: {instance: {watch: true}}\n")
