@@ -11,6 +11,7 @@ from burstctl.timeline.timeline import DataGapReason, Timeline, TimelineInput, b
 from burstctl.timeline.window_intervals import WindowInterval, manual_overrides, window_intervals
 from burstwatch.adapters.aws.metric_history import HistoryReader
 from burstwatch.core.durations import DAY_S, HOUR_S, format_duration_literal
+from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.errors import BurstwatchError, Problem
@@ -73,6 +74,11 @@ def _load(context: CommandContext, volume_id: str, lookback: timedelta) -> Volum
     collector = services.build_collector(now_s)
     volume = _find_volume(report, collector, volume_id)
     decision = report.decisions[0] if report.decisions else None
+    if decision is not None and decision.assessment.kind is EBS_THROUGHPUT:
+        raise NothingToPlotError(
+            f"{volume_id} is {volume.volume_type}, and plot shows gp2 volumes only",
+            fix=f"burstctl explain {volume_id}, or burstctl which {volume_id}",
+        )
     period_s = next(period_s for max_span, period_s in _PERIOD_LIMITS if lookback <= max_span)
     start_s = int(now_s - lookback.total_seconds()) // period_s * period_s
     inputs = TimelineInput(

@@ -117,9 +117,7 @@ def _row(decision: Decision, report: PassReport) -> Row:
         flip=flip,
         mode=_mode(decision),
         drain="" if drain is None else f"{drain:,.0f}".replace("-0", "0"),
-        baseline=_baseline_text(assessment)
-        if not isinstance(resource, Volume) or can_burst(resource)
-        else "",
+        baseline=_baseline_cell(assessment),
         size=f"{resource.size_gib:,} GiB" if isinstance(resource, Volume) else resource.instance_type,
         place=(resource.instance_id or "") if isinstance(resource, Volume) else "",
         flow=_describe_flow(decision),
@@ -220,6 +218,13 @@ def _describe_flow(decision: Decision) -> str:
     if drain is None or not round(drain):
         return f"baseline {baseline}" if baseline else ""
     return f"{'drains' if drain > 0 else 'refills'} {abs(drain):,.0f}/s, baseline {baseline}"
+
+
+def _baseline_cell(assessment: Assessment) -> str:
+    """The baseline; empty for a volume whose type has no credits."""
+    resource = assessment.resource
+    has_none = isinstance(resource, Volume) and assessment.kind is EBS_IO and not resource.is_gp2
+    return "" if has_none else _baseline_text(assessment)
 
 
 def _baseline_text(assessment: Assessment) -> str:

@@ -32,10 +32,10 @@ def slack():
 
 @pytest.fixture
 def topics(lab):
-    """moto's memory is that of the process; each test gets its own topics."""
+    """moto's memory is that of the process; each test gets its own topics, and leaves none."""
+    yield lab.client("sns")
     for backend in sns_backends[ACCOUNT].values():
         backend.reset()
-    return lab.client("sns")
 
 
 @contextmanager

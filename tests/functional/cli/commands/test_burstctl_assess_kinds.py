@@ -85,3 +85,30 @@ def test_instances_that_may_not_be_read_hide_no_volume(cli, lab):
     assert critical in result.out
     assert "ec2:DescribeInstances" in result.err
     assert result.code == 1
+
+
+def add_st1(lab, **fields):
+    return add_lab_volume(
+        lab, "logs", "steady:200", volume_type="st1", size_gib=1_024, balance_pct=40, minutes=90, **fields
+    )
+
+
+def test_an_st1_volume_is_shown_and_explained_in_mib(cli, lab):
+    volume_id = add_st1(lab)
+    (cli.directory / "policy.yaml").write_text("version: 1\nresources: {ebs: {types: 'gp2, st1'}}\n")
+
+    row = cli.run("assess").out.splitlines()[1]
+    explanation = " ".join(cli.run("explain", volume_id).out.split())
+
+    assert "40 MiB/s" in row
+    assert "40 MiB/s for st1 of 1,024 GiB, which bursts to 250 MiB/s" in explanation
+    assert "% of 1,048,576 =" in explanation
+    assert "/ (250 - 40) =" in explanation
+
+
+def test_a_plot_of_an_st1_volume_is_refused_with_the_commands_that_show_it(cli, lab):
+    volume_id = add_st1(lab)
+    result = cli.run("plot", volume_id)
+    assert result.code == 1
+    assert f"{volume_id} is st1, and plot shows gp2 volumes only" in result.err
+    assert f"burstctl which {volume_id}" in result.err
