@@ -1,5 +1,6 @@
 """``burstctl release``: ends a hold, or clears the contested mark of a volume that others changed."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -8,7 +9,7 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, ResourceName, common_options
-from burstctl.cli.output import print_info, print_output
+from burstctl.cli.output import print_info, print_next, print_output
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, open_operator
 from burstctl.context.resources import resolve_volumes
@@ -89,6 +90,8 @@ def release(volumes: Sequence[str], options: Options, *, everything: bool) -> Ex
             print_holds(
                 remaining, now_s, None if everything else {subject for subject in subjects if subject}
             )
+            if not options.json:
+                print_next([shlex.join(["burstctl", "assess", *region_options.repeated])])
             return ExitCode.OK, _document(context, results, remaining)
 
     return apply_in_regions(options, release_in_region, result_word="released", has_volumes=bool(volumes))

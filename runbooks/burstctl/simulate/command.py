@@ -1,6 +1,7 @@
 """``burstctl simulate``: an instance's measured I/O against the EBS credits of another type."""
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +11,7 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Duration, Options, common_options
-from burstctl.cli.output import print_failures, print_output, to_json
+from burstctl.cli.output import print_failures, print_next, print_output, to_json
 from burstctl.context.context import open_readonly
 from burstctl.plot.output_file import PictureFile
 from burstctl.simulate.ceilings import PLANNED_FORM, PlannedVolume, parse_planned_volume
@@ -185,6 +186,8 @@ def simulate(
             print_output(render_report(report))
         print_notes(report)
         print_failures(report.failures)
+        if not options.json:
+            print_next([shlex.join(["burstctl", "which", instance, *options.repeated])])
         return ExitCode.FAILED if report.failures else ExitCode.OK
 
 

@@ -95,6 +95,10 @@ def list_windows(options: Options) -> ExitCode:
             print_info("there is no window: the policy defines none, and no volume's tag names one")
         print_holds(holds, now_s)
         print_failures(failures)
+        if snapshots.by_name and not options.json:
+            first = next(iter(snapshots.by_name.values()))
+            action = "start" if first.override is None else "stop"
+            print_next([shlex.join(["burstctl", "window", action, first.name, *options.repeated])])
         return ExitCode.FAILED if failures else ExitCode.OK
 
 

@@ -213,7 +213,10 @@ def test_a_pushed_policy_is_in_force_before_the_deployed_one(cli, lab, stack):
 
     result = cli.run("policy", "show")
 
-    assert result.err == "policy: /burstwatch/burstwatch/policy-pushed (stack burstwatch)\n"
+    assert (
+        result.err
+        == "policy: /burstwatch/burstwatch/policy-pushed (stack burstwatch)\nnext: burstctl doctor\n"
+    )
     assert "warning_within: 30m" in result.out
     assert "policy: /burstwatch/burstwatch/policy-pushed (stack" in cli.run("assess").err
     assert cli.run("policy", "check").out == "/burstwatch/burstwatch/policy-pushed: OK\n"
@@ -311,7 +314,7 @@ def test_of_several_stacks_the_first_deployed_is_used(cli, lab):
     assert "stacks: zebra was deployed first and may flip; only proposing: antelope" in result.err
     assert "ledger: dynamodb:zebra-ledger" in result.err
     policy = cli.run("policy", "show", "--stack", "antelope")
-    assert policy.err == "policy: /burstwatch/antelope/policy (stack antelope)\n"
+    assert policy.err == "policy: /burstwatch/antelope/policy (stack antelope)\nnext: burstctl doctor\n"
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_what_is_shown_is_a_policy_with_every_default_that_reads_back_as_itself(
     result = cli.run("policy", "show")
 
     assert result.code == 0
-    assert result.err == "policy: policy.yaml (found here)\n"
+    assert result.err == "policy: policy.yaml (found here)\nnext: burstctl doctor\n"
     document = yaml.load(result.out, Loader=yaml.BaseLoader)
     assert document["levels"]["warning_within"] == "45m"
     assert document["levels"]["critical_within"] == "15m"
