@@ -104,7 +104,7 @@ coverage: setup
 
 # which small faults in the core its tests would not notice; `make mutants MODULE=flips.guards` takes minutes, all takes hours
 mutants: setup
-	$(BIN)/python lab/bench/mutants.py $(MODULE)
+	$(BIN)/python lab/bench/source/mutants.py $(MODULE)
 
 # what is read from outside, many times the examples of `make test` and others every time; `make fuzz TIMES=10` for less
 TIMES ?= 100
@@ -112,8 +112,8 @@ fuzz: setup
 	FUZZ_TIMES=$(TIMES) $(BIN)/pytest $(wildcard tests/property/test_fuzz_*.py)
 
 bench: setup
-	$(BIN)/python lab/bench/watch_cost.py
-	$(BIN)/python lab/bench/stack_cost.py
+	$(BIN)/python lab/bench/cost/watch_cost.py
+	$(BIN)/python lab/bench/cost/stack_cost.py
 	$(BIN)/python lab/bench/assess_pass.py 100 1000 10000
 	$(BIN)/python lab/bench/flip_pass.py 1000:50 10000:500
 	$(BIN)/python lab/bench/report.py 1000 10000
@@ -126,7 +126,7 @@ bench: setup
 	$(BIN)/python lab/bench/fleet.py
 	$(BIN)/python lab/bench/fleet.py --draining
 	$(BIN)/python lab/bench/fleet.py --draining --ledger dynamodb
-	$(BIN)/python lab/bench/organisation_estimate.py
+	$(BIN)/python lab/bench/cost/organisation_estimate.py
 	$(BIN)/python lab/bench/probe.py
 	$(BIN)/python lab/bench/deployed.py
 	$(BIN)/python lab/bench/slow_endpoint.py

@@ -47,7 +47,7 @@ def alerts_only_stack(tmp_path_factory):
 
 def summarise(stack):
     """What init shows of a stack, as ``stack.json`` has it."""
-    bench = load_bench("stack_cost")
+    bench = load_bench("cost/stack_cost")
     kinds = [resource["Type"] for resource in stack.template["Resources"].values()]
     billed = bench.count_resources(stack.template)
     statements = [statement for role in stack.statements().values() for statement in role]

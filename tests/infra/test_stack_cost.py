@@ -10,7 +10,9 @@ from support.paths import ROOT
 
 @pytest.fixture(scope="module")
 def stack_cost():
-    spec = importlib.util.spec_from_file_location("stack_cost", ROOT / "lab" / "bench" / "stack_cost.py")
+    spec = importlib.util.spec_from_file_location(
+        "stack_cost", ROOT / "lab" / "bench" / "cost" / "stack_cost.py"
+    )
     module = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(__import__("sys").modules, "stack_cost", module)

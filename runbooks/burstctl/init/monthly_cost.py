@@ -1,7 +1,7 @@
 """What a deployed stack costs in a 30-day month, line by line, for calm volumes of up to 100 GiB.
 
 What a tick reads and writes is the ledger's own account of it. Prices: us-east-1, November 2026.
-``lab/bench/stack_cost.py`` counts the resources in the synthesized stack and prints the bill.
+``lab/bench/cost/stack_cost.py`` counts the resources in the synthesized stack and prints the bill.
 """
 
 from collections.abc import Iterator

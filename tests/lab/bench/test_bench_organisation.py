@@ -8,7 +8,7 @@ from support.bench_loader import load_bench
 
 @pytest.fixture(scope="module")
 def organisation_model():
-    return load_bench("organisation_estimate")
+    return load_bench("cost/organisation_estimate")
 
 
 @pytest.fixture

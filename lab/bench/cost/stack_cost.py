@@ -1,6 +1,6 @@
 """What the default stack costs in a 30-day month, line by line, for calm volumes of up to 100 GiB.
 
-.venv/bin/python lab/bench/stack_cost.py            for 100, 1,000 and 10,000 volumes
+.venv/bin/python lab/bench/cost/stack_cost.py            for 100, 1,000 and 10,000 volumes
 
 Resources are counted in the synthesized stack, and its metrics are those that the handlers report. The
 arithmetic and the prices are in ``burstctl.init.monthly_cost``.
@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
 
 from burstctl.init.monthly_cost import SMALL_GIB, StackResources, list_monthly_costs  # noqa: E402

@@ -1,6 +1,6 @@
 """What watching 1,000 idle gp2 volumes costs in CloudWatch reads, in a 30-day month.
 
-.venv/bin/python lab/bench/watch_cost.py
+.venv/bin/python lab/bench/cost/watch_cost.py
 """
 
 from burstwatch.core.ebs.gp2_bucket import gp2_bucket

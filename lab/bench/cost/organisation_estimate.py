@@ -1,6 +1,6 @@
 """A large organisation, on paper: functions, calls and dollars of it, and which quota binds first.
 
-    .venv/bin/python lab/bench/organisation_estimate.py
+    .venv/bin/python lab/bench/cost/organisation_estimate.py
 
 The same arithmetic as everywhere: look intervals by the cadence's rule, prices and the stack as in the bill,
 what a volume takes as ``fleet.py`` measured it. The volumes of accounts are skewed: the n-th largest account
