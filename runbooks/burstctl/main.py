@@ -167,7 +167,7 @@ def _usage_problem(error: click.ClickException) -> Problem:
             assert context is not None
             assert isinstance(context.command, click.Group)
             matches = get_close_matches(name, context.command.list_commands(context))
-            cause = f"there is no command {name!r}"
+            cause = f"unknown command {name!r}"
         case click.NoSuchOption(option_name=name):
             matches, cause = error.possibilities or [], f"there is no option {name!r}"
         case _:

@@ -102,7 +102,7 @@ def advise(
             print_output(_render(report, iac, shows_all=everything))
         print_notes(report)
         if not (report.advice or report.selection.has_failed):
-            print_info(f"there is no volume to advise on in {report.region}")
+            print_info(f"no volume to advise on in {report.region}")
         report.selection.print_failures(report.region)
         if not (options.json or as_csv or iac):
             _print_next(options, report)

@@ -44,7 +44,7 @@ def require_terminal_or_yes(*, assumes_yes: bool, preview_option: str = "--dry-r
     if assumes_yes or _has_terminal():
         return
     raise SettingsError(
-        "there is no terminal to ask on",
+        "no terminal to ask on",
         fix=f"add --yes to do it, or {preview_option} to see what it would do",
     )
 

@@ -127,7 +127,7 @@ def print_failures(
     for volume_id in missing:
         print_error(
             Problem(
-                f"there is no volume {volume_id} in {region}",
+                f"no volume {volume_id} in {region}",
                 "check the ID, the Region and the account; burstctl assess lists the volumes",
             )
         )

@@ -353,7 +353,7 @@ def _find_stacks(
 
     Raises:
         AwsError: the credentials cannot be used, so no other call would succeed.
-        SettingsError: there is no such Region.
+        SettingsError: the Region does not exist.
     """
     is_ledger_named = _has_named_ledger(options)
     if is_ledger_named and is_policy_named(options.policy, os.environ) and not is_order:

@@ -158,7 +158,7 @@ def choose_stack(stacks: Stacks, name: str | None) -> Deployment:
     names = ", ".join(stack.name for stack in stacks.readable)
     chosen = [stack for stack in stacks.readable if name in (None, stack.name)]
     if name is not None and not chosen:
-        raise SettingsError(f"there is no stack {name!r}", fix=f"name one that is deployed here: {names}")
+        raise SettingsError(f"no stack {name!r}", fix=f"name one that is deployed here: {names}")
     if len(chosen) > 1:
         raise SettingsError("several stacks are deployed here", fix=f"add --stack with one of {names}")
     if not chosen:

@@ -123,7 +123,7 @@ def run_preflight(context: CommandContext, request: ExperimentRequest) -> Prefli
     if report.missing:
         region = services.location.region
         raise BurstwatchError(
-            f"there is no volume {request.volume_id} in {region}",
+            f"no volume {request.volume_id} in {region}",
             fix="check the ID, the Region and the account",
         )
     if report.ignored:

@@ -68,7 +68,7 @@ def history(name: str, options: Options, *, last: timedelta | None) -> ExitCode:
     It reads the ledger, so it works for deleted volumes too. AWS is called only if VOLUME is not an ID, or
     if the ledger does not know it.
 
-    Exits 1 if there is no such volume, or if the ledger's state of it cannot be read.
+    Exits 1 if the volume does not exist, or if the ledger's state of it cannot be read.
     """
     with open_readonly(options, needs_policy=False) as context:
         volume = resolve_volume(context, name)
@@ -92,7 +92,7 @@ def history(name: str, options: Options, *, last: timedelta | None) -> ExitCode:
 
 
 def _explain_absence(context: CommandContext, volume_id: str, last: timedelta | None) -> ExitCode:
-    """Say why there is nothing to show: nothing happened, or there is no such volume."""
+    """Say why there is nothing to show: nothing happened, or it does not exist."""
     if last is not None and read_history(context.services.ledger, volume_id):
         print_info(f"{volume_id}: no event in the last {format_duration_literal(last)}, only earlier ones")
         return ExitCode.OK

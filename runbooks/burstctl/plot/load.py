@@ -116,7 +116,7 @@ def _find_volume(report: PassReport, collector: Collector, volume_id: str) -> Vo
         return volumes[0]
     if volume_id in report.missing:
         raise NothingToPlotError(
-            f"there is no volume {volume_id} in {report.region}",
+            f"no volume {volume_id} in {report.region}",
             fix="check the ID, the Region and the account; for the events of a deleted volume, run"
             f" burstctl history {volume_id}",
         )

@@ -146,7 +146,7 @@ def _tiles(fleet_report: FleetReport, lookback: timedelta) -> list[dict[str, str
 
 def _unread_notes(fleet_report: FleetReport) -> list[str]:
     """What could not be read, and why."""
-    deleted = (f"there is no volume {volume_id}" for volume_id in fleet_report.pass_report.missing)
+    deleted = (f"no volume {volume_id}" for volume_id in fleet_report.pass_report.missing)
     unread = (f"the picture of {volume_id}: {reason}" for volume_id, reason in fleet_report.unread.items())
     return [*fleet_report.failures, *deleted, *unread]
 

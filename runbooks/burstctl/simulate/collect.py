@@ -84,7 +84,7 @@ def _collect(context: CommandContext, request: SimulationRequest) -> SimulationR
     region = services.location.region
     if instance is None and not failures.texts:
         raise NothingToSimulateError(
-            f"there is no instance {request.instance_id} in {region}",
+            f"no instance {request.instance_id} in {region}",
             fix="check the ID, the Region and the account",
         )
     now_s = services.clock()
@@ -186,7 +186,7 @@ def _read_types(client: Any, request: SimulationRequest, instance: Instance | No
     by_name = {entry.name: entry for entry in read_instance_types(client, patterns)}
     if target_name not in by_name:
         raise SettingsError(
-            f"there is no instance type {target_name} in {region}",
+            f"no instance type {target_name} in {region}",
             fix=f"check the spelling, or list them with `{_LIST_TYPES}`",
         )
     target = by_name[target_name]

@@ -60,7 +60,7 @@ def which(name: str, options: Options, *, run_dir: Path | None) -> ExitCode:
             noun = "instance" if report.is_instance else "volume"
             print_error(
                 Problem(
-                    f"there is no {noun} {resource} in {report.region}",
+                    f"no {noun} {resource} in {report.region}",
                     "check the ID, the Region and the account",
                 )
             )

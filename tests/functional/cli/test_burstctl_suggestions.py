@@ -13,13 +13,13 @@ NARROW = 60
 @pytest.mark.parametrize(
     ("arguments", "cause", "fix"),
     [
-        (["asess"], "there is no command 'asess'.", "did you mean assess? Else see burstctl --help"),
+        (["asess"], "unknown command 'asess'.", "did you mean assess? Else see burstctl --help"),
         (
             ["policy", "chek"],
-            "there is no command 'chek'.",
+            "unknown command 'chek'.",
             "did you mean check? Else see burstctl policy --help",
         ),
-        (["xyzzy"], "there is no command 'xyzzy'.", "see burstctl --help"),
+        (["xyzzy"], "unknown command 'xyzzy'.", "see burstctl --help"),
         (
             ["assess", "--regoin", "x"],
             "there is no option '--regoin'.",

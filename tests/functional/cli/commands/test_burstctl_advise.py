@@ -406,7 +406,7 @@ def test_a_volume_that_is_not_there_fails_and_the_others_are_advised_on(cli, lab
     result = cli.run("advise", empty_id, VOLUME_ARGUMENT)
     assert result.code == 1
     assert "Make it gp3" in result.out
-    assert f"there is no volume {VOLUME_ARGUMENT} in us-east-1" in result.error_lines[0]
+    assert f"no volume {VOLUME_ARGUMENT} in us-east-1" in result.error_lines[0]
 
 
 def test_an_unreadable_volume_fails_and_reports_why_once(cli, lab):
@@ -428,7 +428,7 @@ def test_volumes_that_cannot_be_listed_fail(cli, lab):
     result = cli.run("advise")
     assert result.code == 1
     assert result.error_lines[0] == "error: this identity may not call ec2:DescribeVolumes."
-    assert "there is no volume to advise on" not in result.err
+    assert "no volume to advise on" not in result.err
 
 
 def test_instances_that_cannot_be_read_limit_nothing_and_are_reported(cli, lab):
@@ -497,4 +497,4 @@ def test_names_from_outside_stay_text(cli, lab):
 def test_a_fleet_without_volumes_is_reported_as_empty(cli, lab):
     result = cli.run("advise")
     assert (result.code, result.out) == (0, "")
-    assert "there is no volume to advise on in us-east-1" in result.err
+    assert "no volume to advise on in us-east-1" in result.err

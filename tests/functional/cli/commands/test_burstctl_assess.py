@@ -223,9 +223,7 @@ def test_each_unknown_volume_is_named_and_the_others_are_shown(cli, lab):
 
     assert result.code == 1
     assert known in result.out
-    assert result.error_lines == [
-        f"error: there is no volume {volume_id} in us-east-1." for volume_id in gone
-    ]
+    assert result.error_lines == [f"error: no volume {volume_id} in us-east-1." for volume_id in gone]
     assert cli.run("assess", *gone, "--json").document["missing"] == list(gone)
 
 

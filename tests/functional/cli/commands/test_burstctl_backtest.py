@@ -384,7 +384,7 @@ def test_an_unread_or_missing_volume_hides_no_other_and_exits_1(cli, lab):
     assert result.code == 1
     assert "1 flip" in result.out
     assert any(f"1 volume could not be read: {bad}" in line for line in result.error_lines)
-    assert any("there is no volume vol-0000000000000dead in us-east-1" in line for line in result.error_lines)
+    assert any("no volume vol-0000000000000dead in us-east-1" in line for line in result.error_lines)
 
 
 @pytest.mark.parametrize(

@@ -324,7 +324,7 @@ def test_a_volume_that_is_not_there_is_a_failure_with_one_message(cli, lab):
     result = cli.run(*COMMAND, "vol-0123456789abcdef0", "--yes")
 
     assert result.code == 1
-    assert result.error_lines == ["error: there is no volume vol-0123456789abcdef0 in us-east-1."]
+    assert result.error_lines == ["error: no volume vol-0123456789abcdef0 in us-east-1."]
     assert "  fix: check the ID, the Region and the account" in result.err
 
 

@@ -116,7 +116,7 @@ def test_without_a_terminal_yes_is_needed_after_the_plan_and_nothing_is_modified
     result = cli.run("flip", volume_id)
 
     assert result.code == 2
-    assert result.error_lines == ["error: there is no terminal to ask on."]
+    assert result.error_lines == ["error: no terminal to ask on."]
     assert "  fix: add --yes to do it, or --dry-run to see what it would do" in result.err
     assert "Change    gp2 -> gp3" in result.out
     assert count_modify_calls(lab) == 0
@@ -355,7 +355,7 @@ def test_a_volume_that_does_not_exist_is_named_and_the_others_are_done(cli, lab)
     result = cli.run("flip", "vol-0123456789abcdef0", volume_id, "--yes")
 
     assert result.code == 1
-    assert result.error_lines == ["error: there is no volume vol-0123456789abcdef0 in us-east-1."]
+    assert result.error_lines == ["error: no volume vol-0123456789abcdef0 in us-east-1."]
     assert modification_targets(lab, volume_id) == ["gp3"]
 
 

@@ -146,7 +146,7 @@ def test_a_volume_that_neither_aws_nor_the_ledger_knows_is_a_failure(cli, lab):
     result = cli.run("history", "vol-0123456789abcdef0")
 
     assert (result.code, result.out) == (1, "")
-    assert result.error_lines == ["error: there is no volume vol-0123456789abcdef0 in us-east-1."]
+    assert result.error_lines == ["error: no volume vol-0123456789abcdef0 in us-east-1."]
 
 
 def test_most_volumes_have_no_history(cli, lab):

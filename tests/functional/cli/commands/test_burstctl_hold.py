@@ -162,7 +162,7 @@ def test_a_volume_that_does_not_exist_is_not_held_and_the_others_are(cli, lab):
     result = place_hold(cli, "vol-0123456789abcdef0", known)
 
     assert result.code == 1
-    assert result.error_lines == ["error: there is no volume vol-0123456789abcdef0 in us-east-1."]
+    assert result.error_lines == ["error: no volume vol-0123456789abcdef0 in us-east-1."]
     assert cli.entry_kinds(known) == ["held"]
     assert cli.entry_kinds("vol-0123456789abcdef0") == []
 
@@ -262,7 +262,7 @@ def test_without_a_stack_or_a_ledger_nothing_is_held_and_that_is_a_failure(cli, 
     result = cli.run("hold", "--all", "--for", "6h", "--reason", "x")
 
     assert (result.code, result.out) == (1, "")
-    assert result.error_lines == ["error: nothing was held: there is no stack and no ledger in us-east-1."]
+    assert result.error_lines == ["error: nothing was held: no stack and no ledger in us-east-1."]
     assert "--region NAME, --region all, or --ledger sqlite:PATH" in result.err
     assert not cli.ledger_path.parent.exists()
 

@@ -235,7 +235,7 @@ def test_a_volume_that_does_not_exist(cli, lab):
     result = cli.run("plot", "vol-0123456789abcdef0", "--json")
 
     assert (result.code, result.out) == (1, "")
-    assert "there is no volume vol-0123456789abcdef0 in us-east-1" in result.error_lines[0]
+    assert "no volume vol-0123456789abcdef0 in us-east-1" in result.error_lines[0]
 
 
 @pytest.mark.parametrize("action", ["DescribeVolumes", "GetMetricData"])

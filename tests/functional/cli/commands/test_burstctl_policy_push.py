@@ -75,7 +75,7 @@ def test_without_a_terminal_it_needs_yes_and_calls_aws_for_nothing_before(cli, l
     result = push(cli)
 
     assert result.code == 2
-    assert single_error(result) == "there is no terminal to ask on."
+    assert single_error(result) == "no terminal to ask on."
     assert "  fix: add --yes to do it, or --dry-run" in result.err
     assert lab.faults.call_counts() == {}
     assert push(cli, "--yes").code == 0
@@ -318,7 +318,7 @@ def test_a_stack_that_is_not_there(cli, lab, stack):
     result = push(cli, "--yes", "--stack", "burstwach")
 
     assert result.code == 2
-    assert single_error(result) == "there is no stack 'burstwach'."
+    assert single_error(result) == "no stack 'burstwach'."
     assert "  fix: name one that is deployed here: burstwatch" in result.err
 
 

@@ -259,7 +259,7 @@ def test_detailed_monitoring_explains_missing_balances(cli, night):
 def test_an_unknown_instance(cli, night):
     result = cli.run("simulate", INSTANCE, "--to", "m5.large")
     assert result.code == 1
-    assert result.error_lines == [f"error: there is no instance {INSTANCE} in us-east-1."]
+    assert result.error_lines == [f"error: no instance {INSTANCE} in us-east-1."]
     assert "  fix: check the ID, the Region and the account" in result.err
 
 
@@ -267,7 +267,7 @@ def test_an_unknown_type(cli, night):
     add_instance(night)
     result = cli.run("simulate", INSTANCE, "--to", "m5.larg")
     assert result.code == 2
-    assert "there is no instance type m5.larg in us-east-1.\n  fix: check the spelling" in result.err
+    assert "no instance type m5.larg in us-east-1.\n  fix: check the spelling" in result.err
 
 
 def test_a_type_that_is_not_ebs_optimized(cli, night):

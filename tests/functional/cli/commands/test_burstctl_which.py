@@ -342,7 +342,7 @@ def test_a_resource_that_does_not_exist(cli, lab, value):
     result = cli.run("which", value)
     assert result.code == 1
     assert result.error_lines == [
-        f"error: there is no {'volume' if value.startswith('vol') else 'instance'} {value} in us-east-1."
+        f"error: no {'volume' if value.startswith('vol') else 'instance'} {value} in us-east-1."
     ]
     assert "fix: check the ID, the Region and the account" in result.err
     assert cli.run("which", value, "--json").document["missing"] == [value]
