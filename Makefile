@@ -110,6 +110,7 @@ mutants: setup
 TIMES ?= 100
 fuzz: setup
 	FUZZ_TIMES=$(TIMES) $(BIN)/pytest $(wildcard tests/property/test_fuzz_*.py)
+	$(BIN)/pytest -n auto --hypothesis-profile random tests/property tests/lab
 
 bench: setup
 	$(BIN)/python lab/bench/cost/watch_cost.py
