@@ -14,6 +14,8 @@ from burstwatch.core.ebs.display_name import NAME_TAGS, names_of
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.instances.instance import Instance
+from burstwatch.core.instances.instance_buckets import INSTANCE_KINDS
+from burstwatch.core.resource_type import ResourceType, subject_of
 from burstwatch.core.text import sanitise
 from burstwatch.wiring.settings import SettingsError
 
@@ -110,6 +112,13 @@ def resolve_instance(context: CommandContext, word: str) -> str:
     if len(instances) > 1:
         raise _ambiguity_error(context, word, instances)
     return instances[0].instance_id
+
+
+def ledger_keys_of(resource_id: str) -> list[str]:
+    """The keys under which the ledger remembers the buckets of a volume or an instance."""
+    if not INSTANCE_ID.fullmatch(resource_id):
+        return [resource_id]
+    return [subject_of(ResourceType.INSTANCE, resource_id, kind.name) for kind in INSTANCE_KINDS]
 
 
 def _resolve(context: CommandContext, word: str, prefers: Callable[[Volume], bool]) -> list[str]:

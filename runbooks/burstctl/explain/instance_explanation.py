@@ -215,14 +215,7 @@ def _instance_topics(explanation: InstanceExplanation) -> list[Topic]:
                 *(f"tag at fault: {fault}" for fault in settings.faults),
             ],
         ),
-        (
-            "Hold",
-            [
-                f"{describe_hold(hold, explanation.now_s)}"
-                + ("; no alert about it is sent" if hold.volume_id is not None else "")
-                for hold in explanation.holds
-            ],
-        ),
+        ("Hold", [describe_hold(hold, explanation.now_s) for hold in explanation.holds]),
     ]
 
 
