@@ -344,7 +344,7 @@ def test_a_modification_more_than_was_decided_is_found(fault_free_run):
 
 
 @pytest.fixture
-def duplicate_sends(monkeypatch):
+def duplicate_sends(monkeypatch, fault_free_run):
     """A modifier that takes silence for a no, and asks again."""
     send = Ec2Modifier.modify
 
@@ -457,6 +457,8 @@ def test_forged_flip_requests_do_not_change_the_run():
 
 
 def test_a_flip_function_that_trusts_a_request_is_detected(monkeypatch):
+    run_without_faults("deployed")  # is cached, so it must not be the changed one
+
     def believe(_shell, volume_id, direction, _gathering):
         return FlipOrder(volume_id=volume_id, direction=direction, cause=FlipCause.WINDOW, reason="asked for")
 
