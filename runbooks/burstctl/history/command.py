@@ -92,7 +92,7 @@ def history(name: str, options: Options, *, last: timedelta | None) -> ExitCode:
 
 
 def _explain_absence(context: CommandContext, volume_id: str, last: timedelta | None) -> ExitCode:
-    """Say why there is nothing to show: nothing happened, or it does not exist."""
+    """Say why there is nothing to show: nothing happened, or the volume does not exist."""
     if last is not None and read_history(context.services.ledger, volume_id):
         print_info(f"{volume_id}: no event in the last {format_duration_literal(last)}, only earlier ones")
         return ExitCode.OK
