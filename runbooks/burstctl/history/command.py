@@ -118,7 +118,7 @@ def history(name: str, options: Options, *, last: timedelta | None) -> ExitCode:
 
 
 def _explain_absence(context: CommandContext, resource_id: str, last: timedelta | None) -> ExitCode:
-    """Say why there is nothing to show: nothing happened, or it does not exist."""
+    """Say why there is nothing to show: nothing happened, or the resource does not exist."""
     if last is not None and read_history(context.services.ledger, resource_id):
         print_info(f"{resource_id}: no event in the last {format_duration_literal(last)}, only earlier ones")
         return ExitCode.OK
@@ -128,7 +128,7 @@ def _explain_absence(context: CommandContext, resource_id: str, last: timedelta 
         return ExitCode.OK
     if not missing:
         noun = "instance" if INSTANCE_ID.fullmatch(resource_id) else "volume"
-        print_info(f"the ledger does not know {resource_id}; whether there is such a {noun} is not known")
+        print_info(f"the ledger does not know {resource_id}; whether the {noun} exists is not known")
     print_failures(failures, missing=missing, region=context.services.location.region)
     return ExitCode.FAILED
 
