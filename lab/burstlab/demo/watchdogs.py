@@ -200,7 +200,8 @@ def deployed_watchdog(endpoint: Endpoint, policy: Path, log: Callable[[str], Non
     with LocalAws(region=settings.region, account=settings.account_id) as aws, SlackReceiver() as slack:
         stage_file = aws.directory / "stage.yaml"
         stage_file.write_text(
-            f"name: {_STACK}\npolicy: {policy}\nresources: [ebs, instance]\nrecipients:\n  slack_secret: {_SLACK_SECRET}\n",
+            f"name: {_STACK}\npolicy: {policy}\nresources: [ebs, instance]\n"
+            f"recipients:\n  slack_secret: {_SLACK_SECRET}\n",
             encoding="utf-8",
         )
         log("cdk bootstrap: preparing a local AWS")
