@@ -98,8 +98,8 @@ def _rank(path: Path) -> int:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Let xdist see the groups, and look for garbage seldom: it cost a sixth of the tests' time.
 
-    xdist 3.8 appends the group to ``_nodeid``, which pytest 9.2 does not read: without this, each test is a group
-    of its own. What was imported and collected stays, and is hundreds of MiB.
+    xdist 3.8 appends the group to ``_nodeid``, which pytest 9.2 does not read: without this, each test is a
+    group of its own. What was imported and collected stays, and is hundreds of MiB.
     """
     for item in session.items:
         if grouped := getattr(item, "_nodeid", None):

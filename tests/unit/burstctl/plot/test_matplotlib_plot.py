@@ -119,7 +119,7 @@ SHAPES = {
 
 @cache
 def drawn_labels(name):
-    """The size of a picture in dots and each label that is drawn, with the box around it: its layout, no pixels."""
+    """The size of a picture in dots, and each drawn label with the box around it. Draws no pixels."""
     with mpl.rc_context(RC_PARAMS):
         figure = _draw_figure(SHAPES[name]())
         figure.set_dpi(150)
