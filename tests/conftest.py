@@ -3,9 +3,11 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from _pytest.nodeid import NodeId
 from hypothesis import settings
 
 from burstwatch.core.policy.policy import Policy
@@ -73,27 +75,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(_group(item.path.relative_to(TESTS))))
-    items.sort(key=_rank)
+            item.add_marker(pytest.mark.xdist_group(_group(item.path)))
+    items.sort(key=lambda item: _rank(item.path))
 
 
+@cache
 def _group(path: Path) -> str:
     if path.name in REAL_DISKS:
         return "burstlab's disk"
-    return "synthesized stacks" if path.parts[0] == "infra" else path.as_posix()
+    below = path.relative_to(TESTS)
+    return "synthesized stacks" if below.parts[0] == "infra" else below.as_posix()
 
 
-def _rank(item: pytest.Item) -> int:
+@cache
+def _rank(path: Path) -> int:
     """The place in ``LONG``."""
-    path = item.path.relative_to(TESTS).as_posix()
-    return next((rank for rank, long in enumerate(LONG) if path.startswith(long)), len(LONG))
+    below = path.relative_to(TESTS).as_posix()
+    return next((rank for rank, long in enumerate(LONG) if below.startswith(long)), len(LONG))
 
 
-def pytest_collection_finish() -> None:
-    """Look for garbage seldom: it cost a sixth of the tests' time.
+@pytest.hookimpl(tryfirst=True)  # before xdist sends the identifiers
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let xdist see the groups, and look for garbage seldom: it cost a sixth of the tests' time.
 
-    What was imported and collected stays, and is hundreds of MiB.
+    xdist 3.8 appends the group to ``_nodeid``, which pytest 9.2 does not read: without this, each test is a
+    group of its own. What was imported and collected stays, and is hundreds of MiB.
     """
+    for item in session.items:
+        if grouped := getattr(item, "_nodeid", None):
+            item._id = NodeId.parse(grouped)
+            assert item.nodeid == grouped, "each test would be a group of its own"
     gc.freeze()
     gc.set_threshold(200_000, 20, 20)
 
