@@ -69,8 +69,12 @@ def resolve_volume(
     return volumes[0].volume_id
 
 
-def resolve_resource(context: CommandContext, word: str) -> str:
+def resolve_resource(
+    context: CommandContext, word: str, *, prefers: Callable[[Volume], bool] = lambda _volume: True
+) -> str:
     """The ID of the one volume or instance that the word names; an ID is not looked up.
+
+    If volumes that are preferred have the name, the others do not count.
 
     Raises:
         ResourceNameError: it names none or several.
@@ -78,7 +82,8 @@ def resolve_resource(context: CommandContext, word: str) -> str:
     """
     if VOLUME_ID.fullmatch(word) or INSTANCE_ID.fullmatch(word):
         return word
-    volumes = sorted(_volumes_named(context, word), key=lambda volume: volume.volume_id)
+    found = sorted(_volumes_named(context, word), key=lambda volume: volume.volume_id)
+    volumes = _preferred(found, prefers)
     named: list[Volume | Instance] = [*volumes, *_instances_named(context, word, is_needed=not volumes)]
     if not named:
         raise _absence_error(context, "volume and no instance", _NAME, word)

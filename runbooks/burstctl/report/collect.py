@@ -25,6 +25,7 @@ from burstctl.report.series import (
     choose_axis,
     read_metric_series,
 )
+from burstctl.timeline.drawn_bucket import drawn_bucket
 from burstctl.timeline.flip_costs import FLIP_ENTRY_KINDS, FlipCost, begins_mid_interval, flip_costs
 from burstctl.timeline.timeline import Timeline, TimelineInput, build_timeline
 from burstctl.timeline.window_intervals import WindowInterval, manual_overrides, window_intervals
@@ -264,7 +265,7 @@ class _ReportBuilder:
         volume = decision.assessment.volume
         entries = [*self.entries.get(volume.volume_id, ()), *self.entries.get(FLEET, ())]
         inputs = TimelineInput(
-            volume=volume,
+            drawn=drawn_bucket(decision.assessment),
             history=metric_series.histories.get(volume.volume_id) or MetricHistory(period_s=axis.period_s),
             start_s=axis.start_s,
             now_s=self.pass_report.now_s,

@@ -16,7 +16,8 @@ from burstctl.render.volume import display_name_of
 from burstctl.report.activity import Activity
 from burstctl.report.collect import FleetReport, VolumeDetail
 from burstctl.report.series import Axis
-from burstctl.timeline.timeline import GAP_LABELS, ForecastCone, Timeline, downsample
+from burstctl.timeline.data_gap import GAP_LABELS
+from burstctl.timeline.timeline import ForecastCone, Timeline, downsample
 from burstwatch.core.alerts.alert import is_command
 from burstwatch.core.assessment.severity import Level, explain_level
 from burstwatch.core.buckets.series import Series
@@ -207,7 +208,7 @@ def _interval_documents(timeline: Timeline, *, is_unread: bool) -> dict[str, Any
     return {
         "absent": [[timeline.start_s, round(timeline.now_s), UNREAD]] if is_unread else gaps,
         "limits": [
-            [round(interval.start_s), round(interval.end_s), interval.sustained_iops, interval.max_iops]
+            [round(interval.start_s), round(interval.end_s), interval.sustained, interval.maximum]
             for interval in timeline.limits
         ],
         "stays": [

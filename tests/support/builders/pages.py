@@ -8,6 +8,7 @@ from burstctl.report.collect import FleetReport, VolumeDetail
 from burstctl.report.costs import summarise_costs
 from burstctl.report.page import render_page
 from burstctl.report.series import MAX_DETAIL_POINTS, MAX_OVERVIEW_POINTS, choose_axis
+from burstctl.timeline.drawn_bucket import drawn_bucket
 from burstctl.timeline.flip_costs import FlipCost
 from burstctl.timeline.timeline import TimelineInput, build_timeline
 from burstwatch.core.buckets.series import Series
@@ -111,7 +112,7 @@ def a_history(*, gap_h=(6, 8)):
 
 def volume_details(decision, history=None, **fields):
     sources = TimelineInput(
-        volume=decision.assessment.volume,
+        drawn=drawn_bucket(decision.assessment),
         history=history or a_history(),
         start_s=FINE_PERIOD.start_s,
         now_s=NOW_S,

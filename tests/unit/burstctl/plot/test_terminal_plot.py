@@ -17,9 +17,10 @@ from burstctl.plot.labels import (
     newest_events,
 )
 from burstctl.plot.lanes import SegmentStyle, build_lanes
-from burstctl.plot.load import VolumePlot
-from burstctl.plot.scales import Panel, TimeScale, iops_scale, place_events, values_in
+from burstctl.plot.load import BucketPlot
+from burstctl.plot.scales import Panel, TimeScale, place_events, rate_scale, values_in
 from burstctl.plot.terminal_plot import _FILL_CHARACTERS, _SEGMENT_STYLES, MIN_WIDTH, draw_text
+from burstctl.timeline.drawn_bucket import drawn_bucket
 from burstctl.timeline.intervals import EVENT_LETTERS, TimelineEvent
 from burstctl.timeline.timeline import TimelineInput, build_timeline
 from burstctl.timeline.window_intervals import WindowInterval
@@ -58,15 +59,16 @@ VOLUME_FIELDS = {"volume_id": VOLUME_ID, "instance_id": "i-0fedcba9876543210", "
 
 def plotted_of(
     history: MetricHistory, *, start: str, now: str, volume=None, state=None, **fields
-) -> VolumePlot:
+) -> BucketPlot:
     """The picture's values as they are read, judged by the core."""
     volume = volume or a_volume(**VOLUME_FIELDS)
     assessment = an_assessment(history.balance, volume=volume, now=now)
     sources = TimelineInput(
-        volume=volume, history=history, start_s=int(at(start)), now_s=at(now), assessment=assessment,
+        drawn=drawn_bucket(assessment), history=history, start_s=int(at(start)), now_s=at(now),
+        assessment=assessment,
         state=state, **fields,
     )  # fmt: skip
-    return VolumePlot(
+    return BucketPlot(
         timeline=build_timeline(sources),
         decision=a_decision(assessment, state, now=now),
         region="us-east-1",
@@ -79,7 +81,7 @@ def plotted_of(
     )
 
 
-def a_bad_day() -> VolumePlot:
+def a_bad_day() -> BucketPlot:
     """All that can be on a picture: at 1,200/s it loses 900 credits a second, 1 % a minute, from 10:10 on."""
     calm, drain = [100.0] * 190, [100.0 - n for n in range(60)]
     balance = minutes("07:00", *calm, *drain, skip=range(60, 95))
@@ -104,14 +106,14 @@ def a_bad_day() -> VolumePlot:
     )
 
 
-def a_flipped_and_returned_volume() -> VolumePlot:
+def a_flipped_and_returned_volume() -> BucketPlot:
     """It drains by 1 % a minute from nine, is flipped at ten, on gp3 until two, and comes back empty."""
     pairs = [*falling("07:00", 100, 0, 120), *falling("09:00", 100, 1, 61), *falling("14:34", 0, -0.1, 85)]
     balance = Series.from_pairs((sample.start_at_s, sample.value) for sample in pairs)
     return plotted_of(a_history(balance), start="07:00", now="16:00", entries=a_round_trip())
 
 
-def exhausted() -> VolumePlot:
+def exhausted() -> BucketPlot:
     """Empty since half past ten, and throttled to its baseline of 300."""
     return plotted_of(
         a_history(falling("09:00", 90, 1, 178), reads=75, writes=225), start="09:00", now="12:00"
@@ -319,12 +321,12 @@ def test_over_how_long_a_column_chooses(step_s, period_s, expected):
 
 def test_operations_are_drawn_up_to_the_burst_where_they_came_near_and_else_so_that_they_are_seen():
     near = a_chronology_at(2_000)
-    assert iops_scale(near) == 3_000
-    assert iops_scale(a_chronology_at(460)) == 600
-    assert iops_scale(a_chronology_at(0)) == 600, "twice the baseline"
-    assert iops_scale(a_chronology_at(3_400)) == 3_400, "more than there should be is not cut"
+    assert rate_scale(near) == 3_000
+    assert rate_scale(a_chronology_at(460)) == 600
+    assert rate_scale(a_chronology_at(0)) == 600, "twice the baseline"
+    assert rate_scale(a_chronology_at(3_400)) == 3_400, "more than there should be is not cut"
     moved = replace(near, limits=a_flipped_and_returned_volume().timeline.limits)
-    assert iops_scale(moved) == 3_000
+    assert rate_scale(moved) == 3_000
 
 
 def a_chronology_at(iops):

@@ -2,8 +2,9 @@
 
 import pytest
 
+from burstctl.timeline.data_gap import DataGapReason
+from burstctl.timeline.drawn_bucket import drawn_volume
 from burstctl.timeline.timeline import (
-    DataGapReason,
     TimelineInput,
     build_timeline,
     contiguous_pieces,
@@ -32,7 +33,9 @@ NOW = "12:00"
 def a_chronology(history: MetricHistory, *, start="11:00", now=NOW, **fields):
     volume = fields.pop("volume", a_volume())
     return build_timeline(
-        TimelineInput(volume=volume, history=history, start_s=int(at(start)), now_s=at(now), **fields)
+        TimelineInput(
+            drawn=drawn_volume(volume), history=history, start_s=int(at(start)), now_s=at(now), **fields
+        )
     )
 
 
@@ -41,7 +44,7 @@ def gap_reasons(timeline):
 
 
 def limits(timeline):
-    return [(limit.start_s, limit.end_s, limit.sustained_iops, limit.max_iops) for limit in timeline.limits]
+    return [(limit.start_s, limit.end_s, limit.sustained, limit.maximum) for limit in timeline.limits]
 
 
 def test_operations_are_a_second_and_the_reads_among_them_are_known():
@@ -57,7 +60,9 @@ def test_of_a_period_with_only_reads_or_writes_the_known_half_is_a_minimum():
         read_ops=Series((0, 300), (300.0, 600.0)),
         write_ops=Series((300,), (1200.0,)),
     )
-    timeline = build_timeline(TimelineInput(volume=a_volume(), history=history, start_s=0, now_s=900))
+    timeline = build_timeline(
+        TimelineInput(drawn=drawn_volume(a_volume()), history=history, start_s=0, now_s=900)
+    )
     assert timeline.served == Series((0, 300), (1.0, 6.0))
 
 
@@ -67,7 +72,10 @@ def test_a_period_that_is_not_over_has_no_rate_yet():
     for now_s in (420, 600, 719):
         timeline = build_timeline(
             TimelineInput(
-                volume=a_volume(), history=MetricHistory(period_s=300, read_ops=ops), start_s=0, now_s=now_s
+                drawn=drawn_volume(a_volume()),
+                history=MetricHistory(period_s=300, read_ops=ops),
+                start_s=0,
+                now_s=now_s,
             )
         )
         assert timeline.served == Series((0,), (100.0,)), "the last minute is owed for two more"
