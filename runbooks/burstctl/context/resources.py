@@ -12,7 +12,7 @@ from burstctl.render.volume import count_resources, format_id_and_name
 from burstwatch.adapters.aws.errors import AwsError, AwsFailure, FailureKind
 from burstwatch.core.ebs.display_name import NAME_TAGS, names_of
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.ebs.volume import BURSTABLE_TYPES, Volume
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import INSTANCE_KINDS
 from burstwatch.core.resource_type import ResourceType, subject_of
@@ -22,6 +22,7 @@ from burstwatch.wiring.settings import SettingsError
 _CLAIM: Final = re.compile(r"(?:claim )?(?:\S+/)?(?P<name>\S+?)(?: in \S+)?")
 """The forms of a claim's name that tables show: ``claim data-0 in prod``, ``prod/data-0``, ``data-0``."""
 
+_NAMED_TYPES: Final = sorted({*VolumeType, *BURSTABLE_TYPES})
 _MAX_CANDIDATES: Final = 5  # keeps the message to a few lines
 _MAX_SHOWN_CHARS: Final = 80
 
@@ -187,7 +188,7 @@ def _volumes_named(context: CommandContext, name: str) -> list[Volume]:
     claim = _CLAIM.fullmatch(name)
     for key in NAME_TAGS:
         value = claim["name"] if claim and key != "Name" else name
-        listed = _list(context, ec2_filters([TagTerm(key, value)], list(VolumeType)))
+        listed = _list(context, ec2_filters([TagTerm(key, value)], _NAMED_TYPES))
         if volumes := [volume for volume in listed if name in names_of(volume)]:
             return volumes
     return []

@@ -135,28 +135,40 @@ def _choose_bucket(
     pairs: list[tuple[DrawnBucket, Decision | None]] = [
         (drawn_bucket(decision.assessment), decision) for decision in sort_by_urgency(report.decisions)
     ] or [(drawn, None) for drawn in _describe_ignored(report, collector, resource_id)]
-    draining = [pair for pair in pairs if _no_drain_reason(pair[0]) is None]
-    chosen = next((pair for pair in [*draining, *pairs] if kind in (None, pair[0].kind)), pairs[0])
-    drawn = chosen[0]
-    if (reason := _no_drain_reason(drawn)) is not None:
-        other = f" --bucket {WORD_BY_KIND[draining[0][0].kind]}" if draining else ""
-        raise NothingToPlotError(
-            f"the {drawn.kind.credits} of {resource_id} cannot drain, so there is nothing to plot: {reason}",
-            fix=f"burstctl {'plot' if draining else 'explain'} {resource_id}{other}",
-        )
-    return chosen
+    wanted = [pair for pair in pairs if kind in (None, pair[0].kind)]
+    reasons = [_no_drain_reason(drawn) for drawn, _ in wanted]
+    if None in reasons:
+        return wanted[reasons.index(None)]
+    drawn, _ = wanted[0]
+    what = f"the {drawn.kind.credits} of {resource_id} cannot"
+    if len(wanted) > 1:
+        what = f"no bucket of {resource_id} can"
+    proofs = "; ".join(filter(None, reasons))
+    other = next((drawn for drawn, _ in pairs if _no_drain_reason(drawn) is None), None)
+    raise NothingToPlotError(
+        f"{what} drain, so there is nothing to plot: {proofs}",
+        fix=f"burstctl explain {resource_id}"
+        if other is None
+        else f"burstctl plot {resource_id} --bucket {WORD_BY_KIND[other.kind]}",
+    )
 
 
 def _no_drain_reason(drawn: DrawnBucket) -> str | None:
-    """The proof that the bucket cannot drain, or why its limits are not known; None if it can drain.
+    """The proof that the bucket cannot drain; None if it can.
 
     A gp2 volume that cannot drain is drawn all the same, with the operations that it serves.
+
+    Raises:
+    NothingToPlotError: the limits of an instance are not known.
     """
     resource = drawn.resource
     if isinstance(resource, Instance):
         proof = drain_proof(resource, drawn.kind)
         if proof is None:
-            return resource.limits_error or f"EC2 shows no EBS limits of {resource.instance_type}"
+            reason = resource.limits_error or f"EC2 shows none of {resource.instance_type}"
+            raise NothingToPlotError(
+                f"the EBS limits of {resource.instance_id} are not known, so nothing can be plotted: {reason}"
+            )
         return proof.describe() if proof.cannot_drain else None
     if drawn.kind is EBS_IO or drawn.bucket is None or drawn.bucket.highest_drain_per_s:
         return None

@@ -25,11 +25,15 @@ from burstctl.timeline.intervals import EVENT_LETTERS, TimelineEvent
 from burstctl.timeline.timeline import TimelineInput, build_timeline
 from burstctl.timeline.window_intervals import WindowInterval
 from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.assessment.assess_instance import InstanceReading, assess_instance
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.metric_history import MetricHistory
+from burstwatch.core.instances.instance_buckets import INSTANCE_THROUGHPUT
 from burstwatch.core.ledger.flip_state import FlipStatus
 from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import display_width
+from burstwatch.core.watch.decision import Decision
 from support.builders.core_values import (
     GP3,
     a_decision,
@@ -38,6 +42,7 @@ from support.builders.core_values import (
     a_volume,
     a_volume_as,
     an_assessment,
+    an_instance,
     at,
 )
 from support.builders.history import (
@@ -68,16 +73,65 @@ def plotted_of(
         assessment=assessment,
         state=state, **fields,
     )  # fmt: skip
+    return plot_of(sources, a_decision(assessment, state, now=now))
+
+
+def plot_of(sources: TimelineInput, decision: Decision) -> BucketPlot:
     return BucketPlot(
         timeline=build_timeline(sources),
-        decision=a_decision(assessment, state, now=now),
+        decision=decision,
         region="us-east-1",
         ledger="sqlite:ledger",
-        lookback=timedelta(seconds=at(now) - at(start)),
+        lookback=timedelta(seconds=sources.now_s - sources.start_s),
         holds=(),
         failures=(),
         metrics_requested=3,
         api_calls={},
+    )
+
+
+def a_draining_instance() -> BucketPlot:
+    """The throughput bucket of an m5.large: 125 MiB/s since 10:00, of which it sustains 77."""
+    starts = tuple(int(at("06:00")) + 300 * n for n in range(71))
+    is_busy = [start_s >= at("10:00") for start_s in starts]
+    balance = tuple(100.0 - 0.16 * max(0, n - 47) * 5 for n in range(71))
+    instance = an_instance(instance_id="i-0fedcba9876543210", tags={"Name": "build-host"})
+    series = Series(starts, balance, 300)
+    assessment = assess_instance(
+        instance,
+        INSTANCE_THROUGHPUT,
+        InstanceReading(balance=series),
+        now_s=at("12:00"),
+        telemetry=Policy().telemetry,
+    )
+    bytes_ = Series(starts, tuple(300 * 62.5 * 2**20 if busy else 0.0 for busy in is_busy), 300)
+    return plot_of(
+        TimelineInput(
+            drawn=drawn_bucket(assessment),
+            history=MetricHistory(period_s=300, balance=series, read_bytes=bytes_, write_bytes=bytes_),
+            start_s=int(at("06:00")),
+            now_s=at("12:00"),
+            assessment=assessment,
+        ),
+        a_decision(assessment),
+    )
+
+
+def a_slow_disk() -> BucketPlot:
+    """125 GiB of sc1: a limit with a decimal, and a load that is always at it."""
+    volume = a_volume(125, **(VOLUME_FIELDS | {"volume_type": "sc1"}))
+    balance = minutes("11:00", *[100.0 - n for n in range(59)])
+    assessment = an_assessment(balance, volume=volume)
+    load = Series(balance.starts_at_s, (60 * 9.7 * 2**20,) * len(balance))
+    return plot_of(
+        TimelineInput(
+            drawn=drawn_bucket(assessment),
+            history=MetricHistory(period_s=60, balance=balance, write_bytes=load),
+            start_s=int(at("11:00")),
+            now_s=at("12:00"),
+            assessment=assessment,
+        ),
+        a_decision(assessment),
     )
 
 
@@ -126,6 +180,8 @@ CASES = {
     "a_bad_day_on_a_wide_terminal": (a_bad_day, 140, 44, UNICODE_GLYPHS),
     "there_and_back_again": (a_flipped_and_returned_volume, 80, 24, UNICODE_GLYPHS),
     "exhausted": (exhausted, 80, 24, UNICODE_GLYPHS),
+    "a_draining_instance": (a_draining_instance, 80, 24, UNICODE_GLYPHS),
+    "a_slow_disk": (a_slow_disk, 80, 24, UNICODE_GLYPHS),
 }
 
 
