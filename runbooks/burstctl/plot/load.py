@@ -9,7 +9,7 @@ from burstctl.cli.options import INSTANCE_ID
 from burstctl.context.context import CommandContext
 from burstctl.context.on_demand_pass import assess_volumes
 from burstctl.timeline.data_gap import DataGapReason
-from burstctl.timeline.drawn_bucket import DrawnBucket, drawn_bucket, drawn_instance, drawn_volume
+from burstctl.timeline.drawn_bucket import DrawnBucket, drawn_bucket, drawn_instance, drawn_volume, metrics_of
 from burstctl.timeline.timeline import Timeline, TimelineInput, build_timeline
 from burstctl.timeline.window_intervals import WindowInterval, manual_overrides, window_intervals
 from burstwatch.adapters.aws.metric_history import HistoryReader
@@ -203,7 +203,9 @@ def _read_history(
 ) -> MetricHistory:
     """What CloudWatch has of it up to the last closed period."""
     client = build_client(context.session, "cloudwatch", context.services.calls)
-    reader = HistoryReader(client, period_s=period_s, workers=1, metrics=drawn.metrics, kind=drawn.kind)
+    reader = HistoryReader(
+        client, period_s=period_s, workers=1, metrics=metrics_of(drawn.kind), kind=drawn.kind
+    )
     end_s = int(collector.now_s) // period_s * period_s
     [part] = reader.read([drawn.resource_id], start_s, end_s)
     collector.failures += [f"cloudwatch:GetMetricData says: {text}" for text in part.messages]

@@ -45,13 +45,7 @@ class DrawnBucket:
 
     @property
     def counts_operations(self) -> bool:
-        return self.kind.unit == "operations"
-
-    @property
-    def metrics(self) -> tuple[str, str, str]:
-        """The fields of ``MetricHistory`` that a picture needs: the balance, and what the bucket counts."""
-        suffix = "ops" if self.counts_operations else "bytes"
-        return "balance", f"read_{suffix}", f"write_{suffix}"
+        return counts_operations(self.kind)
 
     def loads_of(self, history: MetricHistory) -> tuple[Series, Series]:
         """The reads and the writes of each period, as sums in the unit of the bucket."""
@@ -64,6 +58,17 @@ class DrawnBucket:
         if target is None:
             return None
         return target.iops if self.counts_operations else target.throughput_mib_s
+
+
+def counts_operations(kind: BucketKind) -> bool:
+    """Whether the credits of a bucket are operations; otherwise they are MiB."""
+    return kind.unit == "operations"
+
+
+def metrics_of(kind: BucketKind) -> tuple[str, str, str]:
+    """The fields of ``MetricHistory`` that a picture needs: the balance, and what the bucket counts."""
+    suffix = "ops" if counts_operations(kind) else "bytes"
+    return "balance", f"read_{suffix}", f"write_{suffix}"
 
 
 def drawn_volume(volume: Volume, assessment: Assessment | None = None) -> DrawnBucket:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from burstctl.report.activity import Activity, ActivityKind
-from burstctl.report.collect import FleetReport, VolumeDetail
+from burstctl.report.collect import FleetReport, ResourceDetail
 from burstctl.report.costs import summarise_costs
 from burstctl.report.page import render_page
 from burstctl.report.series import MAX_DETAIL_POINTS, MAX_OVERVIEW_POINTS, choose_axis
@@ -119,7 +119,7 @@ def volume_details(decision, history=None, **fields):
         assessment=decision.assessment,
         **fields,
     )
-    return VolumeDetail(
+    return ResourceDetail(
         decision=decision, timeline=build_timeline(sources), activities=some_activities(decision)
     )
 
