@@ -113,7 +113,8 @@ def _print_result(fleet_report: FleetReport, path: Path, page: str) -> None:
     print_info(
         f"{destination}: {count_resources(fleet_report.resources)} on {size / 1e6:,.2f} MB;"
         f" {sum(fleet_report.api_calls.values()):,} calls to AWS,"
-        f" {fleet_report.metrics_requested:,} metrics read for {format_usd(fleet_report.usd_read, decimals=5)}"
+        f" {fleet_report.metrics_requested:,} metrics read for"
+        f" {format_usd(fleet_report.usd_read, decimals=5)}"
     )
 
 

@@ -53,13 +53,13 @@ const line = (row, at) => {
   const link = make("a", { href: `#${row.id}`, tabindex: at === state.active ? 0 : -1, class: "open" }, title(row));
   const made = make("tr", { "aria-rowindex": at + 2, "data-at": at },
     cell("level", shape(row.level), make("span", { class: `word ${row.level}` }, row.level)),
-    cell("volume", make("bdi", {}, link), make("span", { class: "sub" }, [row.name && row.id, row.bucket].filter(Boolean).join(" · "))),
+    cell("volume", make("bdi", {}, link), make("span", { class: "sub" }, row.name ? row.id : "")),
     cell("balance", row.balance === null ? "" : `${row.balance.toFixed(1)} %`),
     cell("least", spark(row)),
     cell("empty", clamped(row.empty_text)),
     cell("drain", row.drain === null ? "" : number(Math.round(row.drain)), make("span", { class: "sub" }, row.drain === null ? "" : row.unit)),
-    cell("gib", row.gib === null ? "" : number(row.gib), make("span", { class: "sub" }, row.type)),
-    cell("instance", row.instance || "", make("span", { class: "sub" }, row.device || "")),
+    cell("gib", row.gib === null ? "" : number(row.gib), make("span", { class: "sub" }, row.gib === null ? "" : row.type)),
+    cell("instance", row.gib === null ? row.type : row.instance, make("span", { class: "sub" }, row.bucket || row.device)),
     cell("mark", clamped(row.mark)));
   return made;
 };
@@ -163,7 +163,7 @@ const readable = (row, svg, output, left) => {
 
 // a command is not broken inside an id or a flag, and is copied as one line
 const commandOf = (command) => {
-  const parts = command.split(/ (?=--|vol-)/).flatMap((part, at) => (at ? [" ", make("span", {}, part)] : [make("span", {}, part)]));
+  const parts = command.split(/ (?=--|vol-|&& )/).flatMap((part, at) => (at ? [" ", make("span", {}, part)] : [make("span", {}, part)]));
   const verb = command.split(" ", 2).join(" ");
   return make("div", { class: "command" }, make("code", { class: "act" }, ...parts),
     make("button", { type: "button", class: "plain copy", "aria-label": `Copy the command ${verb}` }, "Copy"));

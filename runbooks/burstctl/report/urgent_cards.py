@@ -1,13 +1,13 @@
 """The urgent resources: the sentence over everything, and a card for each."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.render.resource_rows import CHANGING_LABEL, describe_depletion
 from burstctl.render.volume import count_resources, display_name_of
-from burstctl.report.collect import FleetReport, resource_id_of
+from burstctl.report.collect import FleetReport, noun_of, resource_id_of
 from burstctl.report.format import format_short_instant, resource_label
 from burstctl.report.page_data import FAULT, describe_baseline, level_of, resource_facts, suggested_action
 from burstwatch.core.alerts.alert import AlertKind, is_command, runbook_link, runbook_reference
@@ -30,7 +30,8 @@ RUNBOOKS: Final = {
 }
 """What is urgent, and the page for it."""
 
-_BREAK: Final = re.compile(" (?=--|vol-)")
+_EMPTYING: Final = ("critical", "warning")
+_BREAK: Final = re.compile(" (?=--|vol-|&& )")
 _MAX_PRINTED_ACTIVITIES: Final = 8  # of each resource on paper, where nothing can be scrolled
 
 
@@ -53,16 +54,18 @@ def _count(decisions: Iterable[Decision]) -> str:
     return count_resources(decision.assessment.resource for decision in decisions)
 
 
-def _headline_sentence(urgent: Iterable[Decision], counts: Mapping[str, int], *, is_partial: bool) -> str:
+def _headline_sentence(urgent: Sequence[Decision], counts: Mapping[str, int], *, is_partial: bool) -> str:
     """The headline; it makes no statement about resources that could not be read."""
     nothing = "Nothing that could be read" if is_partial else "Nothing"
     exhausted = _count(decision for decision in urgent if level_of(decision) == "exhausted")
+    soon = _count(decision for decision in urgent if level_of(decision) in _EMPTYING)
     empty, emptying = counts["exhausted"], counts["critical"] + counts["warning"]
     parts = []
     if empty:
         parts.append(f"{exhausted} {'is' if empty == 1 else 'are'} empty")
     if emptying:
-        parts.append(f"{emptying:,}{' more' if empty else ''} will be empty soon")
+        subject = soon if noun_of(urgent) != ResourceType.EBS.noun else f"{emptying:,}"
+        parts.append(f"{f'{emptying:,} more' if empty else subject} will be empty soon")
     if counts[FAULT]:
         verb = "has" if counts[FAULT] == 1 else "have"
         parts.append(f"{counts[FAULT]:,} {verb} no data")

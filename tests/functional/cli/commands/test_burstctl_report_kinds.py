@@ -41,7 +41,7 @@ def test_an_urgent_instance_has_a_card_with_the_bucket_that_empties_first(cli, p
     text = visible_text(page)
     assert result.code == 0, result.err
     assert "2 volumes and 4 instances" in text
-    assert "1 will be empty soon" in text
+    assert "1 instance will be empty soon" in text
     assert "Next: build-host, empty in 42 min (18:42), not before 18:18 UTC" in text
     assert "Urgent 1 instance, most urgent first" in text
     assert f"{INSTANCE} · t3.medium · EBS I/O credits · baseline 2,000 IOPS · 2 volumes" in text
