@@ -83,8 +83,8 @@ def resolve_resource(
     """
     if VOLUME_ID.fullmatch(word) or INSTANCE_ID.fullmatch(word):
         return word
-    found = sorted(_volumes_named(context, word), key=lambda volume: volume.volume_id)
-    volumes = _preferred(found, prefers)
+    volumes = _preferred(_volumes_named(context, word), prefers)
+    volumes = sorted(volumes, key=lambda volume: volume.volume_id)
     named: list[Volume | Instance] = [*volumes, *_instances_named(context, word, is_needed=not volumes)]
     if not named:
         raise _absence_error(context, "volume and no instance", _NAME, word)

@@ -67,8 +67,8 @@ _MIN_SPAN: Final = timedelta(minutes=15)
 def plot(name: str, options: Options, *, bucket: str | None, last: timedelta, to: Path | None) -> ExitCode:
     """Draw the last hours of RESOURCE, and when it will be empty; changes nothing.
 
-    Its balance with the forecast and its bounds, the IOPS or MiB/s it served against baseline and burst, and
-    what happened: levels, alerts, flips, refusals, windows, holds, and what its host reported.
+    Its balance with the forecast and its bounds, and the IOPS or MiB/s it served against baseline and burst.
+    What happened: levels, alerts, flips, refusals, windows, holds, and what its host reported.
     """
     picture = None if to is None else PictureFile(to, "--to", _load_draw)
     with open_readonly(options) as context:

@@ -130,7 +130,7 @@ def _choose_bucket(
 ) -> tuple[DrawnBucket, Decision | None]:
     """The bucket that is wanted, or else the one that empties first, and the decision about it.
 
-    There is none about a resource with the ignore tag, which the operator may name all the same.
+    A resource with the ignore tag has no decision, and the operator may name it all the same.
     """
     pairs: list[tuple[DrawnBucket, Decision | None]] = [
         (drawn_bucket(decision.assessment), decision) for decision in sort_by_urgency(report.decisions)
@@ -140,13 +140,13 @@ def _choose_bucket(
     if None in reasons:
         return wanted[reasons.index(None)]
     drawn, _ = wanted[0]
-    what = f"the {drawn.kind.credits} of {resource_id} cannot"
+    claim = f"the {drawn.kind.credits} of {resource_id} cannot"
     if len(wanted) > 1:
-        what = f"no bucket of {resource_id} can"
+        claim = f"no bucket of {resource_id} can"
     proofs = "; ".join(filter(None, reasons))
     other = next((drawn for drawn, _ in pairs if _no_drain_reason(drawn) is None), None)
     raise NothingToPlotError(
-        f"{what} drain, so there is nothing to plot: {proofs}",
+        f"{claim} drain, so there is nothing to plot: {proofs}",
         fix=f"burstctl explain {resource_id}"
         if other is None
         else f"burstctl plot {resource_id} --bucket {WORD_BY_KIND[other.kind]}",

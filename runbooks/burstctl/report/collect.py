@@ -152,9 +152,11 @@ def _group_by_kind(
     return grouped
 
 
-def _other_buckets(decisions: Iterable[Decision], shown: Iterable[Decision]) -> dict[str, list[Decision]]:
-    """The decisions that are not shown because another bucket of the resource is more urgent."""
-    subjects, others = {decision.volume_id for decision in shown}, dict[str, list[Decision]]()
+def _other_buckets(
+    decisions: Iterable[Decision], most_urgent: Iterable[Decision]
+) -> dict[str, list[Decision]]:
+    """The decisions about less urgent buckets, by the ID of their resource."""
+    subjects, others = {decision.volume_id for decision in most_urgent}, dict[str, list[Decision]]()
     for decision in decisions:
         if decision.volume_id not in subjects:
             others.setdefault(resource_id_of(decision), []).append(decision)

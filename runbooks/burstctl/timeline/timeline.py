@@ -37,7 +37,7 @@ MAX_METRIC_DELAY_S: Final = 600
 """CloudWatch is late: a balance that ends so shortly before now does not end in a gap."""
 
 _LATE_PERIODS: Final = 3
-"""Nor does one that lacks so few datapoints: an instance has one every five minutes."""
+"""Nor does one that lacks this many datapoints: an instance has one every five minutes."""
 
 _LAST_MINUTE_DELAY_S: Final = 120
 """So late may the last minute of a longer period be."""

@@ -1,4 +1,4 @@
-"""burstctl plot of an instance and of an st1 volume: which bucket, in which unit, and why there is none."""
+"""burstctl plot of an instance and of an st1 volume: which bucket, in which unit, or why it is not drawn."""
 
 import pytest
 

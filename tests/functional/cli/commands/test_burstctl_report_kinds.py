@@ -88,7 +88,7 @@ def test_a_short_report_draws_an_instance_by_its_five_minutes(cli, page):
 
 
 @pytest.mark.usefixtures("disk")
-def test_what_happened_to_an_instance_is_in_its_story(cli, page):
+def test_the_history_of_an_instance_is_on_the_page(cli, page):
     cli.run("watch", "--once")
     cli.run("hold", INSTANCE, "--for", "6h", "--reason", "load test")
 
@@ -96,7 +96,7 @@ def test_what_happened_to_an_instance_is_in_its_story(cli, page):
 
     assert (document["volumes"], document["resources"]) == (2, 6)
     assert document["by_level"]["warning"] == 1
-    story = data_of(page)["told"][INSTANCE]["story"]
-    assert {kind for _, _, kind, *_ in story} >= {"by people", "level", "alerted"}
+    history = data_of(page)["told"][INSTANCE]["story"]
+    assert {kind for _, _, kind, *_ in history} >= {"by people", "level", "alerted"}
     assert f'<a href="#{INSTANCE}"><bdi>build-host</bdi></a>' in page.read_text()
     assert "load test" in dict(data_of(page)["told"][INSTANCE]["facts"])["Hold"]
