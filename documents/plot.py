@@ -2,9 +2,10 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
+from burstctl.timeline.data_gap import DataGapReason
 from burstctl.timeline.intervals import TimelineEventKind
-from burstctl.timeline.timeline import DataGapReason
 from burstwatch.core.assessment.severity import Level
+from burstwatch.core.resource_type import ResourceType
 from documents.shared import (
     ApiCalls,
     ConfigurationDocument,
@@ -22,12 +23,15 @@ Points = list[tuple[int, float]]
 class SeriesDocument(TypedDict):
     """Pairs of when a period began, in seconds since 1970, and its value.
 
-    A period that is not there is a gap.
+    A period that is not there is a gap. The balance is that of any bucket. The load is in IOPS or in MiB/s,
+    as the bucket counts; the two series of the other unit are empty.
     """
 
     burst_balance_pct: Points
     served_iops: Points
     read_iops: Points
+    served_mib_s: Points
+    read_mib_s: Points
 
 
 class ForecastConeDocument(TypedDict):
@@ -59,8 +63,12 @@ class AbsenceDocument(IntervalDocument):
 
 
 class LimitDocument(IntervalDocument):
-    sustained_iops: float
-    most_iops: float
+    """The limits in the unit of the bucket; those in the other unit are null."""
+
+    sustained_iops: float | None
+    most_iops: float | None
+    sustained_mib_s: float | None
+    most_mib_s: float | None
 
 
 class LevelIntervalDocument(IntervalDocument):
@@ -105,16 +113,20 @@ class IntervalsDocument(TypedDict):
 
 
 class PlotDocument(HeaderDocument, IntervalsDocument):
-    """A volume's hours: what burstctl plot draws.
+    """The hours of a volume or of one bucket of an instance: what burstctl plot draws.
 
     burstctl plot --json. Absent values are null, keys never disappear.
     """
 
     schema: Literal["burstwatch.plot/v1"]
-    volume_id: VolumeId
+    volume_id: VolumeId | None
+    resource_id: str
+    resource_type: ResourceType
+    bucket: str
     name: str | None
-    volume_type: str
-    size_gib: Positive
+    volume_type: str | None
+    instance_type: str | None
+    size_gib: Positive | None
     level: Level | None
     state: str
     starts_at: Instant

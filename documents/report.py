@@ -105,9 +105,11 @@ class PageDocument(HeaderDocument):
     file: str
     bytes: Count
     volumes: Count
+    resources: Count
+    """The volumes and the instances."""
     by_level: dict[Level, Count]
     faults: Count
-    """How many of the unknown volumes should have data, and have none."""
+    """How many of the unknown resources should have data, and have none."""
     told_at_length: Count
     without_picture: Count
     deeds: dict[str, Count]

@@ -59,7 +59,7 @@ COMMANDS: Final = {
     "flip": _CommandEntry("move volumes off burst credits: plan, ask, modify", "burstctl.flip.command"),
     "flip-back": _CommandEntry("return flipped volumes to their former type", "burstctl.flip.command"),
     "plot": _CommandEntry(
-        "the last hours of a volume as a picture, and its forecast", "burstctl.plot.command"
+        "the last hours of a resource as a picture, and its forecast", "burstctl.plot.command"
     ),
     "history": _CommandEntry(
         "audit trail of a volume: what, who, why, what it cost", "burstctl.history.command"

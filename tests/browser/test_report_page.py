@@ -17,6 +17,7 @@ from support.builders.pages import (
     a_calm_volume,
     a_critical_volume,
     a_decision_row,
+    a_draining_instance,
     a_fleet,
     a_fleet_report,
     a_volume_without_data,
@@ -156,6 +157,21 @@ def await_focus(browser, text):
 def open_first(browser):
     click(browser, "#rows a")
     await_open(browser, volume_names(browser)[0])
+
+
+def test_an_instance_has_a_row_a_card_and_a_page_in_the_unit_of_its_bucket(browser, folder):
+    fleet = (a_draining_instance(7), a_calm_volume(5, "web-5"))
+    page = open_page(browser, folder / "kinds.html", a_fleet_report(fleet))
+    assert text_of(page, "#volumes-title") == "All resources"
+    assert volume_names(page) == ["build-host", "web-5"]
+    assert texts(page, "#rows td.instance")[0].split("\n") == ["m5.large", "EBS throughput credits"]
+    assert "MiB" in texts(page, "#rows td.drain")[0]
+    assert page.find_elements(By.CSS_SELECTOR, f"[data-card='i-{7:017x}'] svg.picture polyline.line")
+    click(page, "#rows td.volume a")
+    await_open(page, "build-host")
+    assert "MiB/s: dashed the baseline" in text_of(page, "#detail-legend")
+    assert "m5.large, baseline 77.5 MiB/s" in text_of(page, "#detail-facts")
+    assert not [entry for entry in page.get_log("browser") if entry["level"] == "SEVERE"]
 
 
 def test_urgent_volumes_come_first_and_the_heading_summarises_them(small_page):

@@ -12,7 +12,7 @@ from burstctl.render.volume import count_resources, format_id_and_name
 from burstwatch.adapters.aws.errors import AwsError, AwsFailure, FailureKind
 from burstwatch.core.ebs.display_name import NAME_TAGS, names_of
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.ebs.volume import BURSTABLE_TYPES, Volume
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import INSTANCE_KINDS
 from burstwatch.core.resource_type import ResourceType, subject_of
@@ -22,6 +22,7 @@ from burstwatch.wiring.settings import SettingsError
 _CLAIM: Final = re.compile(r"(?:claim )?(?:\S+/)?(?P<name>\S+?)(?: in \S+)?")
 """The forms of a claim's name that tables show: ``claim data-0 in prod``, ``prod/data-0``, ``data-0``."""
 
+_NAMED_TYPES: Final = sorted({*VolumeType, *BURSTABLE_TYPES})
 _MAX_CANDIDATES: Final = 5  # keeps the message to a few lines
 _MAX_SHOWN_CHARS: Final = 80
 
@@ -69,8 +70,12 @@ def resolve_volume(
     return volumes[0].volume_id
 
 
-def resolve_resource(context: CommandContext, word: str) -> str:
+def resolve_resource(
+    context: CommandContext, word: str, *, prefers: Callable[[Volume], bool] = lambda _volume: True
+) -> str:
     """The ID of the one volume or instance that the word names; an ID is not looked up.
+
+    If volumes that are preferred have the name, the others do not count.
 
     Raises:
         ResourceNameError: it names none or several.
@@ -78,7 +83,8 @@ def resolve_resource(context: CommandContext, word: str) -> str:
     """
     if VOLUME_ID.fullmatch(word) or INSTANCE_ID.fullmatch(word):
         return word
-    volumes = sorted(_volumes_named(context, word), key=lambda volume: volume.volume_id)
+    volumes = _preferred(_volumes_named(context, word), prefers)
+    volumes = sorted(volumes, key=lambda volume: volume.volume_id)
     named: list[Volume | Instance] = [*volumes, *_instances_named(context, word, is_needed=not volumes)]
     if not named:
         raise _absence_error(context, "volume and no instance", _NAME, word)
@@ -182,7 +188,7 @@ def _volumes_named(context: CommandContext, name: str) -> list[Volume]:
     claim = _CLAIM.fullmatch(name)
     for key in NAME_TAGS:
         value = claim["name"] if claim and key != "Name" else name
-        listed = _list(context, ec2_filters([TagTerm(key, value)], list(VolumeType)))
+        listed = _list(context, ec2_filters([TagTerm(key, value)], _NAMED_TYPES))
         if volumes := [volume for volume in listed if name in names_of(volume)]:
             return volumes
     return []

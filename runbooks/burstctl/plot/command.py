@@ -1,4 +1,4 @@
-"""``burstctl plot``: the last hours of a volume as a picture."""
+"""``burstctl plot``: the last hours of a volume or an instance as a picture."""
 
 import shlex
 from collections.abc import Callable
@@ -9,16 +9,26 @@ from typing import Final
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Duration, Options, ResourceName, common_options
+from burstctl.cli.options import (
+    INSTANCE_ID,
+    RESOURCE_NAMES,
+    Command,
+    Duration,
+    Options,
+    ResourceName,
+    common_options,
+)
 from burstctl.cli.output import print_failures, print_next, print_output, to_json
 from burstctl.context.context import open_readonly
-from burstctl.context.resources import resolve_volume
+from burstctl.context.resources import resolve_resource
 from burstctl.plot.json import to_document
-from burstctl.plot.load import MAX_SPAN, VolumePlot, load_plot
+from burstctl.plot.load import KIND_BY_WORD, MAX_SPAN, BucketPlot, load_plot
 from burstctl.plot.output_file import PictureFile
 from burstctl.plot.show import render_text
 from burstctl.render.pass_summary import print_holds
-from burstwatch.core.ebs.volume import can_burst
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.ebs.volume_bucket import bucket_of
+from burstwatch.wiring.settings import SettingsError
 
 _MIN_SPAN: Final = timedelta(minutes=15)
 
@@ -27,12 +37,18 @@ _MIN_SPAN: Final = timedelta(minutes=15)
     cls=Command,
     examples=(
         ("burstctl plot ci-7", "the last six hours and the forecast, on the terminal"),
+        ("burstctl plot i-0123456789abcdef0", "the bucket of an instance that empties first"),
         ("burstctl plot vol-0123456789abcdef0 --last 14d --to ci-7.png", "two weeks, to show to others"),
         ("burstctl plot vol-0123456789abcdef0 --json", "the numbers behind the picture"),
     ),
     page="runbooks/BurstBalanceDraining.md",
 )
-@click.argument("name", metavar="VOLUME", type=ResourceName())
+@click.argument("name", metavar="RESOURCE", type=ResourceName(RESOURCE_NAMES))
+@click.option(
+    "--bucket",
+    type=click.Choice(list(KIND_BY_WORD)),
+    help="Of an instance, the bucket to draw: EBS I/O or throughput; default: the one that empties first.",
+)
 @click.option(
     "--last",
     type=Duration(_MIN_SPAN, MAX_SPAN),
@@ -48,34 +64,40 @@ _MIN_SPAN: Final = timedelta(minutes=15)
     help="Write an image file: .png or .svg.",
 )
 @common_options
-def plot(name: str, options: Options, *, last: timedelta, to: Path | None) -> ExitCode:
-    """Draw the last hours of VOLUME, and when it will be empty; changes nothing.
+def plot(name: str, options: Options, *, bucket: str | None, last: timedelta, to: Path | None) -> ExitCode:
+    """Draw the last hours of RESOURCE, and when it will be empty; changes nothing.
 
-    Its balance with the forecast and its bounds, the operations it served against baseline and burst, and
-    what happened: levels, alerts, flips, refusals, windows, holds, and what its host reported.
+    Its balance with the forecast and its bounds, and the IOPS or MiB/s it served against baseline and burst.
+    What happened: levels, alerts, flips, refusals, windows, holds, and what its host reported.
     """
     picture = None if to is None else PictureFile(to, "--to", _load_draw)
     with open_readonly(options) as context:
-        volume_plot = load_plot(context, resolve_volume(context, name, prefers=can_burst), last)
+        resource_id = resolve_resource(context, name, prefers=_can_drain)
+        if bucket is not None and not INSTANCE_ID.fullmatch(resource_id):
+            raise SettingsError(f"--bucket {bucket}: {resource_id} is a volume, which has one bucket")
+        bucket_plot = load_plot(context, resource_id, last, KIND_BY_WORD[bucket] if bucket else None)
         if picture is not None:
-            picture.write(volume_plot)
+            picture.write(bucket_plot)
         if options.json:
-            print_output(to_json(to_document(volume_plot)))
+            print_output(to_json(to_document(bucket_plot)))
         elif picture is None:
-            print_output(render_text(volume_plot))
-        _print_notes(volume_plot)
+            print_output(render_text(bucket_plot))
+        _print_notes(bucket_plot)
         if not options.json:
-            volume_id = volume_plot.timeline.volume.volume_id
-            print_next([shlex.join(["burstctl", "explain", volume_id, *options.repeated])])
-        return ExitCode.FAILED if volume_plot.failures else ExitCode.OK
+            print_next([shlex.join(["burstctl", "explain", resource_id, *options.repeated])])
+        return ExitCode.FAILED if bucket_plot.failures else ExitCode.OK
 
 
-def _load_draw() -> Callable[[VolumePlot, str], bytes]:
+def _can_drain(volume: Volume) -> bool:
+    return volume.has_bucket and bucket_of(volume).highest_drain_per_s > 0
+
+
+def _load_draw() -> Callable[[BucketPlot, str], bytes]:
     from burstctl.plot.matplotlib_plot import draw  # noqa: PLC0415 - matplotlib is for those who want a picture
 
     return draw
 
 
-def _print_notes(volume_plot: VolumePlot) -> None:
-    print_holds(volume_plot.holds, volume_plot.timeline.now_s)
-    print_failures(volume_plot.failures)
+def _print_notes(bucket_plot: BucketPlot) -> None:
+    print_holds(bucket_plot.holds, bucket_plot.timeline.now_s)
+    print_failures(bucket_plot.failures)

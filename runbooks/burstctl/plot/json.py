@@ -3,11 +3,14 @@
 from typing import TYPE_CHECKING, Final
 
 from burstctl.plot.labels import describe_state
-from burstctl.plot.load import VolumePlot
+from burstctl.plot.load import BucketPlot
+from burstctl.timeline.data_gap import DataGap
 from burstctl.timeline.intervals import HoldInterval, LevelInterval, StallInterval, TargetInterval
-from burstctl.timeline.timeline import DataGap, ForecastCone, IopsLimit, Timeline
+from burstctl.timeline.timeline import ForecastCone, LoadLimit, Timeline
 from burstctl.timeline.window_intervals import WindowInterval
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import configuration_to_document
 from burstwatch.core.text import format_instant, instant_or_none
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
         ForecastConeDocument,
         IntervalDocument,
         IntervalsDocument,
+        LimitDocument,
         PlotDocument,
         Points,
         TargetIntervalDocument,
@@ -24,31 +28,39 @@ if TYPE_CHECKING:
 SCHEMA: Final = "burstwatch.plot/v1"
 
 
-def to_document(volume_plot: VolumePlot) -> "PlotDocument":
+def to_document(bucket_plot: BucketPlot) -> "PlotDocument":
     """The values behind the picture; instants in ISO 8601, absent values null, keys never disappear.
 
     A series is pairs of when a period began, in seconds since the epoch, and its value: a period that is not
     there is a gap.
     """
-    timeline, decision = volume_plot.timeline, volume_plot.decision
+    timeline, decision = bucket_plot.timeline, bucket_plot.decision
+    drawn, resource = timeline.drawn, timeline.drawn.resource
+    volume, is_io = resource if isinstance(resource, Volume) else None, drawn.counts_operations
     return {
         "schema": SCHEMA,
         "generated_at": format_instant(timeline.now_s),
-        "region": volume_plot.region,
-        "ledger": volume_plot.ledger,
-        "volume_id": timeline.volume.volume_id,
-        "name": timeline.volume.name,
-        "volume_type": timeline.volume.volume_type,
-        "size_gib": timeline.volume.size_gib,
+        "region": bucket_plot.region,
+        "ledger": bucket_plot.ledger,
+        "volume_id": volume.volume_id if volume else None,
+        "resource_id": resource.resource_id,
+        "resource_type": resource.resource_type,
+        "bucket": drawn.kind.name,
+        "name": resource.name,
+        "volume_type": volume.volume_type if volume else None,
+        "instance_type": resource.instance_type if isinstance(resource, Instance) else None,
+        "size_gib": volume.size_gib if volume else None,
         "level": decision.level if decision else None,
-        "state": describe_state(volume_plot),
+        "state": describe_state(bucket_plot),
         "starts_at": format_instant(timeline.start_s),
         "ends_at": format_instant(timeline.end_s),
         "period_s": timeline.period_s,
         "series": {
             "burst_balance_pct": _to_pairs(timeline.balance),
-            "served_iops": _to_pairs(timeline.served),
-            "read_iops": _to_pairs(timeline.reads),
+            "served_iops": _to_pairs(timeline.served if is_io else Series()),
+            "read_iops": _to_pairs(timeline.reads if is_io else Series()),
+            "served_mib_s": _to_pairs(Series() if is_io else timeline.served),
+            "read_mib_s": _to_pairs(Series() if is_io else timeline.reads),
         },
         "forecast": _forecast_document(timeline.forecast_cone),
         "marks": [
@@ -62,9 +74,9 @@ def to_document(volume_plot: VolumePlot) -> "PlotDocument":
             for event in timeline.events
         ],
         **_interval_documents(timeline),
-        "metrics_requested": volume_plot.metrics_requested,
-        "api_calls": dict(volume_plot.api_calls),
-        "failures": list(volume_plot.failures),
+        "metrics_requested": bucket_plot.metrics_requested,
+        "api_calls": dict(bucket_plot.api_calls),
+        "failures": list(bucket_plot.failures),
     }
 
 
@@ -92,7 +104,7 @@ def _interval_documents(timeline: Timeline) -> "IntervalsDocument":
     return {
         "absences": [{**_bounds(gap), "reason": gap.reason} for gap in timeline.gaps],
         "limits": [
-            {**_bounds(limit), "sustained_iops": limit.sustained_iops, "most_iops": limit.max_iops}
+            _limit_document(limit, counts_operations=timeline.drawn.counts_operations)
             for limit in timeline.limits
         ],
         "levels": [{**_bounds(interval), "level": interval.level} for interval in timeline.levels],
@@ -117,8 +129,21 @@ def _interval_documents(timeline: Timeline) -> "IntervalsDocument":
     }
 
 
+def _limit_document(limit: LoadLimit, *, counts_operations: bool) -> "LimitDocument":
+    """A limit in the unit of the bucket; the keys of the other unit are null."""
+    rates = round(limit.sustained, 3), round(limit.maximum, 3)
+    iops, mib_s = (rates, (None, None)) if counts_operations else ((None, None), rates)
+    return {
+        **_bounds(limit),
+        "sustained_iops": iops[0],
+        "most_iops": iops[1],
+        "sustained_mib_s": mib_s[0],
+        "most_mib_s": mib_s[1],
+    }
+
+
 def _bounds(
-    interval: DataGap | IopsLimit | LevelInterval | WindowInterval | HoldInterval | StallInterval,
+    interval: DataGap | LoadLimit | LevelInterval | WindowInterval | HoldInterval | StallInterval,
 ) -> "IntervalDocument":
     return {"starts_at": format_instant(interval.start_s), "ends_at": format_instant(interval.end_s)}
 

@@ -1,21 +1,33 @@
-"""The labels of a picture: the volume, its state, its gaps, and its events."""
+"""The labels of a picture: the resource, its state, its gaps, and its events."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
-from burstctl.plot.load import VolumePlot
+from burstctl.plot.load import BucketPlot
 from burstctl.render.resource_rows import CHANGING_LABEL, describe_depletion
 from burstctl.render.table import truncate
+from burstctl.render.volume import describe_volume, format_id_and_name
+from burstctl.timeline.data_gap import GAP_LABELS, DataGap
+from burstctl.timeline.drawn_bucket import DrawnBucket
 from burstctl.timeline.intervals import HoldInterval, StallInterval, TargetInterval, TimelineEvent
-from burstctl.timeline.timeline import GAP_LABELS, DataGap, IopsLimit, Timeline
+from burstctl.timeline.timeline import LoadLimit, Timeline
 from burstctl.timeline.window_intervals import WindowInterval
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.durations import DAY_S, format_duration_literal
 from burstwatch.core.ebs.pricing import Configuration
+from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.flip_state import Flip, FlipStatus
-from burstwatch.core.text import display_width, format_clock, format_rounded_duration, format_time, sanitise
+from burstwatch.core.resource_type import ResourceType
+from burstwatch.core.text import (
+    display_width,
+    format_clock,
+    format_count,
+    format_rounded_duration,
+    format_time,
+    sanitise,
+)
 
 MAX_LABEL_CHARS: Final = 60  # about the width of the picture at its font size
 
@@ -31,9 +43,20 @@ def _format_day_and_time(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%m-%d %H:%M")
 
 
-def describe_state(volume_plot: VolumePlot) -> str:
-    """The present state of the volume: level, balance, and when it will be empty; or the flip's target."""
-    timeline, decision = volume_plot.timeline, volume_plot.decision
+def describe_drawn(drawn: DrawnBucket) -> str:
+    """Which resource it is and, if it has more than one bucket, which of them."""
+    resource = drawn.resource
+    if isinstance(resource, Volume):
+        return describe_volume(resource)
+    parts = [format_id_and_name(resource), resource.instance_type]
+    parts += [] if resource.state == "running" else [resource.state]
+    parts.append(format_count(len(resource.volume_ids), ResourceType.EBS.noun))
+    return sanitise(f"{', '.join(parts)}: {drawn.kind.credits}", MAX_SENTENCE_LENGTH)
+
+
+def describe_state(bucket_plot: BucketPlot) -> str:
+    """The present state of the bucket: level, balance, and when it will be empty; or the flip's target."""
+    timeline, decision = bucket_plot.timeline, bucket_plot.decision
     newest = timeline.balance.newest
     at_s = newest.start_at_s + timeline.period_s if newest else 0
     reading = f"{newest.value:.1f} % at {format_event_time(at_s, timeline)}" if newest else ""
@@ -70,25 +93,36 @@ def _level_text(level: Level) -> list[str]:
     return [] if level is Level.UNKNOWN else [str(level)]
 
 
-def describe_extremes(volume_plot: VolumePlot) -> str:
+def describe_extremes(bucket_plot: BucketPlot) -> str:
     """The span in a line: the least balance, the busiest period, and what it did most."""
-    timeline = volume_plot.timeline
+    timeline = bucket_plot.timeline
     parts = []
     if timeline.balance:
         lowest_pct = min(timeline.balance.values)
         at_s = timeline.balance.starts_at_s[timeline.balance.values.index(lowest_pct)]
         parts.append(f"lowest {lowest_pct:.1f} % at {format_event_time(at_s, timeline)}")
     if timeline.served:
-        busiest_iops = max(timeline.served.values)
-        at_s = timeline.served.starts_at_s[timeline.served.values.index(busiest_iops)]
+        busiest = max(timeline.served.values)
+        at_s = timeline.served.starts_at_s[timeline.served.values.index(busiest)]
         parts.append(
-            f"busiest {busiest_iops:,.0f}/s at {format_event_time(at_s, timeline)}"
-            if busiest_iops > 0
+            f"busiest {_describe_rate(busiest, timeline)} at {format_event_time(at_s, timeline)}"
+            if busiest > 0
             else "idle"
         )
     if (total := sum(timeline.served.values)) > 0:
         parts.append(f"{100 * sum(timeline.reads.values) / total:.0f} % reads")
-    return f"last {format_duration_literal(volume_plot.lookback)}: {', '.join(parts)}"
+    return f"last {format_duration_literal(bucket_plot.lookback)}: {', '.join(parts)}"
+
+
+def _describe_rate(rate: float, timeline: Timeline) -> str:
+    """``1,200/s`` of operations, ``31.2 MiB/s``."""
+    drawn = timeline.drawn
+    return f"{rate:,.0f}/s" if drawn.counts_operations else f"{format_rate(rate)} {drawn.kind.rate_unit}"
+
+
+def format_rate(rate: float) -> str:
+    """A limit or a load without its unit: ``3,000``, ``4.9``."""
+    return f"{round(rate, 1):,.10g}"
 
 
 def describe_event(event: TimelineEvent) -> str:
@@ -118,12 +152,12 @@ def describe_forecast_cone(timeline: Timeline) -> list[str]:
     return [*estimate, "not before", format_time(soonest_s, timeline.now_s)]
 
 
-def label_limits(limit: IopsLimit) -> dict[str, int]:
-    """What a limit is called, and how many operations a second it is."""
+def label_limits(limit: LoadLimit) -> dict[str, float]:
+    """What a limit is called, and its rate."""
     if limit.is_provisioned:
-        return {"provisioned": limit.sustained_iops}
-    burst = {"burst": limit.max_iops} if limit.max_iops > limit.sustained_iops else {}
-    return {"baseline": limit.sustained_iops} | burst
+        return {"provisioned": limit.sustained}
+    burst = {"burst": limit.maximum} if limit.maximum > limit.sustained else {}
+    return {"baseline": limit.sustained} | burst
 
 
 def describe_target_interval(interval: TargetInterval) -> str:

@@ -1,30 +1,45 @@
-"""A volume's chronology, read: AWS for what it did, the ledger for what happened to it."""
+"""A bucket's chronology, read: AWS for what it did, the ledger for what happened to it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
+from burstctl.cli.options import INSTANCE_ID
 from burstctl.context.context import CommandContext
 from burstctl.context.on_demand_pass import assess_volumes
-from burstctl.timeline.timeline import DataGapReason, Timeline, TimelineInput, build_timeline
+from burstctl.timeline.data_gap import DataGapReason
+from burstctl.timeline.drawn_bucket import DrawnBucket, drawn_bucket, drawn_instance, drawn_volume, metrics_of
+from burstctl.timeline.timeline import Timeline, TimelineInput, build_timeline
 from burstctl.timeline.window_intervals import WindowInterval, manual_overrides, window_intervals
 from burstwatch.adapters.aws.metric_history import HistoryReader
+from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.durations import DAY_S, HOUR_S, format_duration_literal
-from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT
+from burstwatch.core.ebs.gp2_bucket import EBS_IO
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.errors import BurstwatchError, Problem
+from burstwatch.core.instances.instance import Instance
+from burstwatch.core.instances.instance_buckets import (
+    INSTANCE_IO,
+    INSTANCE_KINDS,
+    INSTANCE_THROUGHPUT,
+    drain_proof,
+)
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.core.ledger.ledger_entry import FLEET, LedgerEntry
 from burstwatch.core.policy.windows import window_names_of
+from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.watch.decision import Decision
-from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.core.watch.pass_report import PassReport, sort_by_urgency
 from burstwatch.engine.collector import Collector
 from burstwatch.wiring.bootstrap import build_client
 
-METRICS: Final = ("balance", "read_ops", "write_ops")
+KIND_BY_WORD: Final = {"io": INSTANCE_IO, "throughput": INSTANCE_THROUGHPUT}
+WORD_BY_KIND: Final = {kind: word for word, kind in KIND_BY_WORD.items()}
+"""The buckets of an instance, as ``--bucket`` names them: their public names without ``instance-``."""
 
 MAX_SPAN: Final = timedelta(days=454)
 """CloudWatch keeps means of an hour for 455 days."""
@@ -37,12 +52,12 @@ _LEDGER_LOOKBACK_S: Final = 30 * DAY_S
 
 
 class NothingToPlotError(BurstwatchError):
-    """There is no picture of this volume; the message says why, and what to do instead."""
+    """There is no picture of this resource; the message says why, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VolumePlot:
-    """A chronology with what its picture says in words; ``decision`` is None for a volume tagged ignored."""
+class BucketPlot:
+    """A chronology with what its picture says in words; ``decision`` is None if the resource is ignored."""
 
     timeline: Timeline
     decision: Decision | None
@@ -55,129 +70,203 @@ class VolumePlot:
     api_calls: Mapping[str, int]
 
 
-def load_plot(context: CommandContext, volume_id: str, lookback: timedelta) -> VolumePlot:
-    """Read what is drawn of a volume, and assess it as every pass does.
+def load_plot(
+    context: CommandContext, resource_id: str, lookback: timedelta, kind: BucketKind | None = None
+) -> BucketPlot:
+    """Read what is drawn of a bucket, and assess it as every pass does.
+
+    ``kind`` is for an instance only; None stands for the bucket that empties first.
 
     Raises:
-    NothingToPlotError: it does not exist, could not be read, or has no datapoint.
+    NothingToPlotError: the resource does not exist, could not be read, has no datapoint, or cannot drain.
     """
     context.progress.begin(f"reading {format_duration_literal(lookback)}")
     try:
-        return _load(context, volume_id, lookback)
+        return _load(context, resource_id, lookback, kind)
     finally:
         context.progress.end()
 
 
-def _load(context: CommandContext, volume_id: str, lookback: timedelta) -> VolumePlot:
+def _load(
+    context: CommandContext, resource_id: str, lookback: timedelta, kind: BucketKind | None
+) -> BucketPlot:
     services, now_s = context.services, context.services.clock()
-    report = assess_volumes(services, [volume_id], now_s=now_s)
+    report = assess_volumes(services, [resource_id], now_s=now_s)
     collector = services.build_collector(now_s)
-    volume = _find_volume(report, collector, volume_id)
-    decision = report.decisions[0] if report.decisions else None
-    if decision is not None and decision.assessment.kind is EBS_THROUGHPUT:
-        raise NothingToPlotError(
-            f"{volume_id} is {volume.volume_type}, and plot shows gp2 volumes only",
-            fix=f"burstctl explain {volume_id}, or burstctl which {volume_id}",
-        )
-    period_s = next(period_s for max_span, period_s in _PERIOD_LIMITS if lookback <= max_span)
+    drawn, decision = _choose_bucket(report, collector, resource_id, kind)
+    period_s = max(
+        drawn.kind.period_s,
+        next(period_s for max_span, period_s in _PERIOD_LIMITS if lookback <= max_span),
+    )
     start_s = int(now_s - lookback.total_seconds()) // period_s * period_s
     inputs = TimelineInput(
-        volume=volume,
-        history=_read_history(context, collector, volume_id, start_s, period_s),
+        drawn=drawn,
+        history=_read_history(context, collector, drawn, start_s, period_s),
         start_s=start_s,
         now_s=now_s,
         assessment=decision.assessment if decision else None,
-        state=services.ledger.states_of({volume_id}).get(volume_id),
-        entries=_read_entries(services.ledger, volume_id, start_s - _LEDGER_LOOKBACK_S),
+        state=services.ledger.states_of({drawn.subject}).get(drawn.subject),
+        entries=_read_entries(services.ledger, drawn, start_s - _LEDGER_LOOKBACK_S),
         watch_below_pct=services.policy.cadence.watch_below_pct,
     )
     timeline = _build_timeline(context, collector, inputs)
-    if (reason := _no_plot_reason(timeline, lookback)) is not None:
+    if (reason := _no_plot_reason(timeline, inputs.assessment, lookback)) is not None:
         raise NothingToPlotError(reason)
-    return VolumePlot(
+    return BucketPlot(
         timeline=timeline,
         decision=decision,
         region=services.location.region,
         ledger=context.ledger_location,
         lookback=lookback,
-        holds=[hold for hold in report.holds if hold.applies_to(volume_id, now_s)],
+        holds=[hold for hold in report.holds if hold.applies_to(resource_id, now_s)],
         failures=[*report.failures, *collector.failures],
         metrics_requested=services.calls.metrics_requested,
         api_calls=services.calls.calls,
     )
 
 
-def _find_volume(report: PassReport, collector: Collector, volume_id: str) -> Volume:
-    """The volume; it may have the ignore tag, because the operator named it."""
-    if report.decisions:
-        return report.decisions[0].assessment.volume
-    volumes = collector.volumes_by_id([volume_id])[0] if report.ignored else []
-    if volumes:
-        return volumes[0]
-    if volume_id in report.missing:
+def _choose_bucket(
+    report: PassReport, collector: Collector, resource_id: str, kind: BucketKind | None
+) -> tuple[DrawnBucket, Decision | None]:
+    """The bucket that is wanted, or else the one that empties first, and the decision about it.
+
+    A resource with the ignore tag has no decision, and the operator may name it all the same.
+    """
+    pairs: list[tuple[DrawnBucket, Decision | None]] = [
+        (drawn_bucket(decision.assessment), decision) for decision in sort_by_urgency(report.decisions)
+    ] or [(drawn, None) for drawn in _describe_ignored(report, collector, resource_id)]
+    wanted = [pair for pair in pairs if kind in (None, pair[0].kind)]
+    reasons = [_no_drain_reason(drawn) for drawn, _ in wanted]
+    if None in reasons:
+        return wanted[reasons.index(None)]
+    drawn, _ = wanted[0]
+    claim = f"the {drawn.kind.credits} of {resource_id} cannot"
+    if len(wanted) > 1:
+        claim = f"no bucket of {resource_id} can"
+    proofs = "; ".join(filter(None, reasons))
+    other = next((drawn for drawn, _ in pairs if _no_drain_reason(drawn) is None), None)
+    raise NothingToPlotError(
+        f"{claim} drain, so there is nothing to plot: {proofs}",
+        fix=f"burstctl explain {resource_id}"
+        if other is None
+        else f"burstctl plot {resource_id} --bucket {WORD_BY_KIND[other.kind]}",
+    )
+
+
+def _no_drain_reason(drawn: DrawnBucket) -> str | None:
+    """The proof that the bucket cannot drain; None if it can.
+
+    A gp2 volume that cannot drain is drawn all the same, with the operations that it serves.
+
+    Raises:
+    NothingToPlotError: the limits of an instance are not known.
+    """
+    resource = drawn.resource
+    if isinstance(resource, Instance):
+        proof = drain_proof(resource, drawn.kind)
+        if proof is None:
+            reason = resource.limits_error or f"EC2 shows none of {resource.instance_type}"
+            raise NothingToPlotError(
+                f"the EBS limits of {resource.instance_id} are not known, so nothing can be plotted: {reason}"
+            )
+        return proof.describe() if proof.cannot_drain else None
+    if drawn.kind is EBS_IO or drawn.bucket is None or drawn.bucket.highest_drain_per_s:
+        return None
+    maximum = f"{drawn.bucket.burst_per_s:,.10g} {drawn.kind.rate_unit}"
+    return f"{resource.size_gib:,} GiB of {resource.volume_type} sustain their maximum of {maximum}"
+
+
+def _describe_ignored(report: PassReport, collector: Collector, resource_id: str) -> list[DrawnBucket]:
+    """The buckets of a resource that no decision is about."""
+    is_instance = INSTANCE_ID.fullmatch(resource_id) is not None
+    if report.ignored and is_instance:
+        instances, _ = collector.instances_by_id([resource_id])
+        if instances:
+            return [drawn_instance(instances[0], kind) for kind in INSTANCE_KINDS]
+    elif report.ignored:
+        volumes, _ = collector.volumes_by_id([resource_id])
+        if volumes:
+            return [drawn_volume(volumes[0])]
+    if resource_id in report.missing:
+        noun = ResourceType.INSTANCE.noun if is_instance else ResourceType.EBS.noun
         raise NothingToPlotError(
-            f"no volume {volume_id} in {report.region}",
-            fix="check the ID, the Region and the account; for the events of a deleted volume, run"
-            f" burstctl history {volume_id}",
+            f"no {noun} {resource_id} in {report.region}",
+            fix=f"check the ID, the Region and the account; for the events of a deleted {noun}, run"
+            f" burstctl history {resource_id}",
         )
     problem = Problem.of(next(iter([*report.failures, *collector.failures]), "EC2 does not describe it"))
-    raise _unread_error(volume_id, problem)
+    raise _unread_error(resource_id, problem)
 
 
 def _read_history(
-    context: CommandContext, collector: Collector, volume_id: str, start_s: int, period_s: int
+    context: CommandContext, collector: Collector, drawn: DrawnBucket, start_s: int, period_s: int
 ) -> MetricHistory:
     """What CloudWatch has of it up to the last closed period."""
     client = build_client(context.session, "cloudwatch", context.services.calls)
-    reader = HistoryReader(client, period_s=period_s, workers=1, metrics=METRICS)
+    reader = HistoryReader(
+        client, period_s=period_s, workers=1, metrics=metrics_of(drawn.kind), kind=drawn.kind
+    )
     end_s = int(collector.now_s) // period_s * period_s
-    [part] = reader.read([volume_id], start_s, end_s)
+    [part] = reader.read([drawn.resource_id], start_s, end_s)
     collector.failures += [f"cloudwatch:GetMetricData says: {text}" for text in part.messages]
-    if volume_id in part.unread:
-        raise _unread_error(f"the history of {volume_id}", part.unread[volume_id].problem)
-    return part.histories[volume_id]
+    if drawn.resource_id in part.unread:
+        raise _unread_error(f"the history of {drawn.resource_id}", part.unread[drawn.resource_id].problem)
+    return part.histories[drawn.resource_id]
 
 
 def _unread_error(subject: str, problem: Problem) -> NothingToPlotError:
     return NothingToPlotError(f"{subject} could not be read: {problem.cause}", fix=problem.fix)
 
 
-def _read_entries(ledger: Ledger, volume_id: str, since_s: int) -> list[LedgerEntry]:
-    entries = [entry for subject in (volume_id, FLEET) for entry in ledger.entries(subject, since_s=since_s)]
+def _read_entries(ledger: Ledger, drawn: DrawnBucket, since_s: int) -> list[LedgerEntry]:
+    """What the ledger has of the bucket, its resource and everything."""
+    subjects = dict.fromkeys((drawn.subject, drawn.resource_id, FLEET))
+    entries = [entry for subject in subjects for entry in ledger.entries(subject, since_s=since_s)]
     return sorted(entries, key=lambda ledger_entry: ledger_entry.at_s)
 
 
 def _build_timeline(context: CommandContext, collector: Collector, inputs: TimelineInput) -> Timeline:
     """The timeline; AWS is asked about modifications only if a balance is missing without a known one."""
-    draft = build_timeline(inputs)
+    draft, resource = build_timeline(inputs), inputs.drawn.resource
+    if not isinstance(resource, Volume):
+        return draft
     modification = None
     if any(gap.reason in (DataGapReason.GAP, DataGapReason.OTHER_TYPE) for gap in draft.gaps):
-        volume_id = inputs.volume.volume_id
-        modification = collector.modifications([volume_id])[0].get(volume_id)
-    windows = _window_intervals(context, inputs, draft.end_s)
+        modification = collector.modifications([resource.volume_id])[0].get(resource.volume_id)
+    windows = _window_intervals(context, resource, inputs.start_s, draft.end_s)
     return build_timeline(replace(inputs, modification=modification, windows=windows))
 
 
-def _window_intervals(context: CommandContext, inputs: TimelineInput, end_s: float) -> list[WindowInterval]:
+def _window_intervals(
+    context: CommandContext, volume: Volume, start_s: float, end_s: float
+) -> list[WindowInterval]:
     policy, ledger = context.services.policy, context.services.ledger
-    names = window_names_of(policy.windows, inputs.volume)
+    names = window_names_of(policy.windows, volume)
     overrides = {name: manual_overrides(ledger.entries(f"window {name}"), name) for name in names}
-    return window_intervals(policy.windows, names, overrides, inputs.start_s, end_s)
+    return window_intervals(policy.windows, names, overrides, start_s, end_s)
 
 
-def _no_plot_reason(timeline: Timeline, lookback: timedelta) -> str | None:
+def _no_plot_reason(timeline: Timeline, assessment: Assessment | None, lookback: timedelta) -> str | None:
     """Why there can be no picture of it; None if there can."""
-    volume, lookback_text = timeline.volume, format_duration_literal(lookback)
-    explain_command = f"burstctl explain {volume.volume_id}"
-    if not (volume.is_gp2 or timeline.balance or timeline.target_intervals):
+    drawn, lookback_text = timeline.drawn, format_duration_literal(lookback)
+    resource, resource_id = drawn.resource, drawn.resource_id
+    if isinstance(resource, Volume) and not (
+        drawn.has_credits or timeline.balance or timeline.target_intervals
+    ):
         return (
-            f"{volume.volume_id} is {volume.volume_type} and had no other type in the last {lookback_text}:"
+            f"{resource_id} is {resource.volume_type} and had no other type in the last {lookback_text}:"
             " it has no burst credits, so there is nothing to plot. If it was gp2 before that, give a longer"
             " --last"
         )
     if not timeline.has_no_metrics:
         return None
-    text = f"CloudWatch has no datapoint of {volume.volume_id} in the last {lookback_text}"
-    if not volume.attached:
+    text = f"CloudWatch has no datapoint of {resource_id} in the last {lookback_text}"
+    if isinstance(resource, Instance) and assessment is not None and assessment.unknown_because:
+        return f"{text}: {assessment.unknown_because}; a longer --last may show more"
+    if isinstance(resource, Volume) and not resource.attached:
         return f"{text}: it is detached; give a longer --last to see when it was in use"
-    return f"{text}, though it is attached: {explain_command} says why, and a longer --last may show more"
+    condition = "attached" if isinstance(resource, Volume) else resource.state
+    return (
+        f"{text}, though it is {condition}: burstctl explain {resource_id} says why, and a longer --last may"
+        " show more"
+    )

@@ -22,6 +22,7 @@ from matplotlib.patches import Patch
 from matplotlib.textpath import text_to_path
 
 from burstctl.plot.labels import (
+    describe_drawn,
     describe_event,
     describe_extremes,
     describe_forecast_cone,
@@ -29,18 +30,17 @@ from burstctl.plot.labels import (
     fit_text,
     format_bin_width,
     format_event_time,
+    format_rate,
     gap_labels,
     label_limits,
     newest_events,
 )
 from burstctl.plot.lanes import Lane, Segment, SegmentStyle, build_lanes
-from burstctl.plot.load import VolumePlot
-from burstctl.plot.scales import iops_scale, place_events
-from burstctl.render.volume import describe_volume
+from burstctl.plot.load import BucketPlot
+from burstctl.plot.scales import place_events, rate_scale
+from burstctl.timeline.data_gap import DataGap, DataGapReason
 from burstctl.timeline.intervals import TimelineEvent, TimelineEventKind
 from burstctl.timeline.timeline import (
-    DataGap,
-    DataGapReason,
     ForecastCone,
     Timeline,
     contiguous_pieces,
@@ -70,7 +70,7 @@ _RIGHT_MARGIN_INCHES: Final = 1.4
 _EDGE_INCHES: Final = 0.14
 _HEADER_INCHES: Final = 0.92
 _BALANCE_INCHES: Final = 2.75
-_IOPS_INCHES: Final = 1.75
+_LOAD_INCHES: Final = 1.75
 _TITLE_INCHES: Final = 0.27
 _NOW_LABEL_INCHES: Final = 0.14
 _LANE_INCHES: Final = 0.235
@@ -125,17 +125,17 @@ RC_PARAMS: Final = {
 }
 
 
-def draw(volume_plot: VolumePlot, kind: str) -> bytes:
+def draw(bucket_plot: BucketPlot, kind: str) -> bytes:
     """The picture as the bytes of a file, ``png`` or ``svg``; the same values give the same bytes."""
     with mpl.rc_context(RC_PARAMS), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return render_figure(_draw_figure(volume_plot), kind, _describe(volume_plot))
+        return render_figure(_draw_figure(bucket_plot), kind, _describe(bucket_plot))
 
 
-def _describe(volume_plot: VolumePlot) -> str:
+def _describe(bucket_plot: BucketPlot) -> str:
     return (
-        f"{describe_volume(volume_plot.timeline.volume)}. {describe_state(volume_plot)}."
-        f" {describe_extremes(volume_plot)}."
+        f"{describe_drawn(bucket_plot.timeline.drawn)}. {describe_state(bucket_plot)}."
+        f" {describe_extremes(bucket_plot)}."
     )
 
 
@@ -218,8 +218,8 @@ class _Sheet:
         )
 
 
-def _draw_figure(volume_plot: VolumePlot) -> Figure:
-    timeline = volume_plot.timeline
+def _draw_figure(bucket_plot: BucketPlot) -> Figure:
+    timeline = bucket_plot.timeline
     lanes = build_lanes(timeline)
     events, omitted = newest_events(timeline.events, _MAX_LISTED_EVENTS)
     rows = -(-(len(events) + bool(omitted)) // 2)
@@ -231,29 +231,29 @@ def _draw_figure(volume_plot: VolumePlot) -> Figure:
         + _BALANCE_INCHES
         + lane_inches
         + 0.1
-        + _IOPS_INCHES
+        + _LOAD_INCHES
         + _AXIS_INCHES
         + _LINE_INCHES * (rows + 0.6)
     )
     sheet = _Sheet(timeline, height)
-    _draw_header(sheet, volume_plot)
-    balance, iops = _draw_panels(sheet, timeline, lanes)
+    _draw_header(sheet, bucket_plot)
+    balance, load = _draw_panels(sheet, timeline, lanes)
     for event in timeline.events:
-        for axes in (balance, iops):
+        for axes in (balance, load):
             axes.axvline(_to_datetime(event.at_s), color=FAINT, lw=0.5, ls=(0, (1, 2)), zorder=1.5)
     _list_events(sheet, timeline, events, omitted)
     return sheet.figure
 
 
-def _draw_header(sheet: _Sheet, volume_plot: VolumePlot) -> None:
-    level = str(volume_plot.decision.level) if volume_plot.decision else ""
+def _draw_header(sheet: _Sheet, bucket_plot: BucketPlot) -> None:
+    level = str(bucket_plot.decision.level) if bucket_plot.decision else ""
     is_urgent = level in (SegmentStyle.WARNING, SegmentStyle.CRITICAL, SegmentStyle.EXHAUSTED)
-    sheet.write(describe_volume(sheet.timeline.volume), below_inches=0.24, fontsize=12.5, weight="bold")
+    sheet.write(describe_drawn(sheet.timeline.drawn), below_inches=0.24, fontsize=12.5, weight="bold")
     sheet.write(
-        describe_state(volume_plot), below_inches=0.50, fontsize=11.5, color=EMPTY if is_urgent else INK
+        describe_state(bucket_plot), below_inches=0.50, fontsize=11.5, color=EMPTY if is_urgent else INK
     )
     sheet.write(
-        f"{describe_extremes(volume_plot)}; times are UTC", below_inches=0.73, fontsize=9.5, color=FAINT
+        f"{describe_extremes(bucket_plot)}; times are UTC", below_inches=0.73, fontsize=9.5, color=FAINT
     )
     sheet.skip(_HEADER_INCHES)
 
@@ -269,18 +269,18 @@ def _draw_panels(sheet: _Sheet, timeline: Timeline, lanes: Sequence[Lane]) -> tu
     if timeline.events:
         _draw_letters(sheet, timeline)
     sheet.skip(_TITLE_INCHES + 0.1)
-    iops = sheet.add_axes(_IOPS_INCHES)
-    _style_axes(iops)
-    _draw_iops(iops, timeline, step_s)
-    _draw_time_axis(iops, timeline)
-    for axes in (balance, iops):
+    load = sheet.add_axes(_LOAD_INCHES)
+    _style_axes(load)
+    _draw_load(load, timeline, step_s)
+    _draw_time_axis(load, timeline)
+    for axes in (balance, load):
         axes.axvline(_to_datetime(timeline.now_s), color=INK, lw=1.1)
     balance.annotate(
         f"now {format_clock(timeline.now_s)}", (_to_datetime(timeline.now_s), 1),
         xycoords=("data", "axes fraction"),
         xytext=(0, 3), textcoords="offset points", ha="center", fontsize=8.5, color=INK,
     )  # fmt: skip
-    return balance, iops
+    return balance, load
 
 
 def _to_datetime(at_s: float) -> datetime:
@@ -519,9 +519,9 @@ def _draw_letter(axes: Any, at: datetime, event: TimelineEvent) -> None:
     )  # fmt: skip
 
 
-def _draw_iops(axes: Any, timeline: Timeline, step_s: int) -> None:
-    max_iops = iops_scale(timeline)
-    axes.set_ylim(0, 1.06 * max_iops)
+def _draw_load(axes: Any, timeline: Timeline, step_s: int) -> None:
+    max_rate = rate_scale(timeline)
+    axes.set_ylim(0, 1.06 * max_rate)
     axes.yaxis.set_major_locator(mpl.ticker.MaxNLocator(4, steps=[1, 2, 2.5, 5, 10], integer=True))
     axes.yaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
     reads, served = (downsample(series, step_s, max) for series in (timeline.reads, timeline.served))
@@ -537,22 +537,24 @@ def _draw_iops(axes: Any, timeline: Timeline, step_s: int) -> None:
             0.8 if len(served) <= _MAX_OUTLINED_POINTS else 0.25,
         )
         axes.plot(times, values, drawstyle="steps-post", color=INK, lw=width)
-    _draw_limits(axes, timeline, max_iops)
+    _draw_limits(axes, timeline, max_rate)
+    drawn = timeline.drawn
+    reads_label = "reads a second" if drawn.counts_operations else f"reads in {drawn.kind.rate_unit}"
     _draw_legend(
         axes,
-        "IOPS",
+        drawn.kind.rate_unit,
         [
-            Patch(fc=READS, label=f"reads a second, busiest in {format_bin_width(step_s, step_s)}"),
+            Patch(fc=READS, label=f"{reads_label}, busiest in {format_bin_width(step_s, step_s)}"),
             Patch(fc=WRITES, label="writes on top"),
             Line2D([], [], color=INK, lw=0.8, label="served in all"),
         ],
     )
 
 
-def _draw_limits(axes: Any, timeline: Timeline, max_iops: float) -> None:
+def _draw_limits(axes: Any, timeline: Timeline, max_rate: float) -> None:
     for limit in timeline.limits:
         for name, value in label_limits(limit).items():
-            if value <= max_iops:
+            if value <= max_rate:
                 times, dashes = (
                     [_to_datetime(limit.start_s), _to_datetime(limit.end_s)],
                     (0, (5, 2)) if name == "burst" else "-",
@@ -561,16 +563,17 @@ def _draw_limits(axes: Any, timeline: Timeline, max_iops: float) -> None:
                 axes.plot(times, [value] * 2, color=EMPTY, lw=1.2, ls=dashes)
     last_limits = label_limits(timeline.limits[-1])
     for name, value in last_limits.items():
-        is_off_scale = value > max_iops
+        is_off_scale = value > max_rate
         axes.annotate(
-            f"{name} {value:,}" + ("\n(off the scale)" if is_off_scale else ""), (1, min(value, max_iops)),
+            f"{name} {format_rate(value)}" + ("\n(off the scale)" if is_off_scale else ""),
+            (1, min(value, max_rate)),
             xycoords=("axes fraction", "data"), xytext=(6, 0), textcoords="offset points",
             va="top" if is_off_scale else "center", fontsize=9, color=EMPTY,
         )  # fmt: skip
     for name, value in label_limits(timeline.limits[0]).items():
-        if name not in last_limits and value <= max_iops:
+        if name not in last_limits and value <= max_rate:
             axes.annotate(
-                f"{name} {value:,}", (_to_datetime(timeline.limits[0].start_s), value),
+                f"{name} {format_rate(value)}", (_to_datetime(timeline.limits[0].start_s), value),
                 xytext=(3, -11 if name == "burst" else 3), textcoords="offset points", fontsize=8.5,
                 color=EMPTY,
             )  # fmt: skip
@@ -578,7 +581,7 @@ def _draw_limits(axes: Any, timeline: Timeline, max_iops: float) -> None:
 
 def _list_events(sheet: _Sheet, timeline: Timeline, events: Sequence[TimelineEvent], omitted: int) -> None:
     """The legend of the letters, in two columns."""
-    lines = [f"{omitted} earlier: burstctl history {timeline.volume.volume_id}"] if omitted else []
+    lines = [f"{omitted} earlier: burstctl history {timeline.drawn.resource_id}"] if omitted else []
     lines += [
         f"{format_event_time(event.at_s, timeline)}  {event.letter}  {describe_event(event)}"
         for event in events

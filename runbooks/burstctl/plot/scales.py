@@ -143,10 +143,10 @@ def values_in(series: Series, from_s: float, to_s: float, period_s: int) -> Sequ
     return [covering.value] if covering is not None and from_s < covering.start_at_s + period_s else []
 
 
-def iops_scale(timeline: Timeline) -> float:
-    """Up to where operations are drawn: the limits where they matter, else as far as shows them well."""
-    ceiling = max(limit.max_iops for limit in timeline.limits)
-    baseline = min(limit.sustained_iops for limit in timeline.limits)
+def rate_scale(timeline: Timeline) -> float:
+    """Up to where the load is drawn: the limits where they matter, else as far as shows them well."""
+    ceiling = max(limit.maximum for limit in timeline.limits)
+    baseline = min(limit.sustained for limit in timeline.limits)
     busiest = max(timeline.served.values, default=0.0)
     if len(timeline.limits) > 1 or busiest >= _NEAR_CEILING_FACTOR * ceiling:
         return max(ceiling, busiest)

@@ -1,4 +1,4 @@
-"""A picture in characters: balance above, operations below, what happened between them, all on one clock."""
+"""A picture in characters: balance above, load below, what happened between them, all on one clock."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from typing import Final
 from burstctl.cli.styled_text import StyledText
 from burstctl.plot.canvas import Canvas, Glyphs
 from burstctl.plot.labels import (
+    describe_drawn,
     describe_event,
     describe_extremes,
     describe_forecast_cone,
@@ -15,17 +16,18 @@ from burstctl.plot.labels import (
     fit_text,
     format_bin_width,
     format_event_time,
+    format_rate,
     gap_labels,
     label_limits,
     newest_events,
 )
 from burstctl.plot.lanes import Lane, SegmentStyle, build_lanes
-from burstctl.plot.load import VolumePlot
-from burstctl.plot.scales import Panel, TimeScale, iops_scale, place_events, values_in
+from burstctl.plot.load import BucketPlot
+from burstctl.plot.scales import Panel, TimeScale, place_events, rate_scale, values_in
 from burstctl.render.resource_rows import STYLES
 from burstctl.render.table import truncate
-from burstctl.render.volume import describe_volume
-from burstctl.timeline.timeline import DataGapReason, ForecastCone, Timeline
+from burstctl.timeline.data_gap import DataGapReason
+from burstctl.timeline.timeline import ForecastCone, Timeline
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.sizing import EMPTY_PCT
 from burstwatch.core.text import display_width, wrap
@@ -34,13 +36,14 @@ from burstwatch.core.text import display_width, wrap
 MIN_WIDTH: Final = 60
 _GUTTER_COLUMNS: Final = 7
 _MIN_BALANCE_ROWS: Final = 6
-_MIN_IOPS_ROWS: Final = 4
+_MIN_LOAD_ROWS: Final = 4
 _MAX_CHART_ROWS: Final = 34
 _MIN_LISTED_EVENTS: Final = 4
 _MAX_LISTED_EVENTS: Final = 14
 _MIN_TICK_COLUMNS: Final = 9
 _TITLE_ROWS: Final = 2
 _AXIS_ROWS: Final = 1
+_MIN_WHOLE_TICK: Final = 100
 _EIGHTHS: Final = 8  # a block character has eight heights
 
 _BOLD: Final = "bold"
@@ -74,24 +77,24 @@ class _BarSeries:
     style_of: Callable[[float, float], str]
 
 
-def draw_text(volume_plot: VolumePlot, *, width: int, height: int, glyphs: Glyphs) -> list[list[StyledText]]:
+def draw_text(bucket_plot: BucketPlot, *, width: int, height: int, glyphs: Glyphs) -> list[list[StyledText]]:
     """The whole picture as lines; on a low terminal there are more of them than fit."""
-    timeline, width = volume_plot.timeline, max(MIN_WIDTH, width)
-    header, lanes = _draw_header(volume_plot, width), build_lanes(timeline)
+    timeline, width = bucket_plot.timeline, max(MIN_WIDTH, width)
+    header, lanes = _draw_header(bucket_plot, width), build_lanes(timeline)
     rows = height - len(header) - len(lanes) - bool(timeline.events) - _TITLE_ROWS - _AXIS_ROWS
     listed_count = min(len(timeline.events), max(_MIN_LISTED_EVENTS, rows // 4), _MAX_LISTED_EVENTS)
-    chart_rows = min(_MAX_CHART_ROWS, max(_MIN_BALANCE_ROWS + _MIN_IOPS_ROWS, rows - listed_count))
+    chart_rows = min(_MAX_CHART_ROWS, max(_MIN_BALANCE_ROWS + _MIN_LOAD_ROWS, rows - listed_count))
     sheet = _draw(timeline, lanes, width=width, chart_rows=chart_rows, glyphs=glyphs)
-    lines = [*header, *sheet.lines(), *_list_events(volume_plot, listed_count, width)]
+    lines = [*header, *sheet.lines(), *_list_events(bucket_plot, listed_count, width)]
     return [[StyledText(run.text.replace("…", glyphs.ellipsis), run.style) for run in line] for line in lines]
 
 
-def _draw_header(volume_plot: VolumePlot, width: int) -> list[list[StyledText]]:
-    decision = volume_plot.decision
+def _draw_header(bucket_plot: BucketPlot, width: int) -> list[list[StyledText]]:
+    decision = bucket_plot.decision
     style = STYLES[decision.level] if decision else _DIM
-    header_texts = ((describe_state(volume_plot), style), (describe_extremes(volume_plot), _DIM))
+    header_texts = ((describe_state(bucket_plot), style), (describe_extremes(bucket_plot), _DIM))
     return [
-        [StyledText(truncate(describe_volume(volume_plot.timeline.volume), width), _BOLD)],
+        [StyledText(truncate(describe_drawn(bucket_plot.timeline.drawn), width), _BOLD)],
         *([StyledText(line, style)] for text, style in header_texts for line in wrap(text.split(), width)),
     ]
 
@@ -100,25 +103,25 @@ def _draw(
     timeline: Timeline, lanes: Sequence[Lane], *, width: int, chart_rows: int, glyphs: Glyphs
 ) -> Canvas:
     balance_rows = max(_MIN_BALANCE_ROWS, ceil(0.6 * chart_rows))
-    iops_rows = max(_MIN_IOPS_ROWS, chart_rows - balance_rows)
+    load_rows = max(_MIN_LOAD_ROWS, chart_rows - balance_rows)
     lane_rows = len(lanes) + bool(timeline.events)
-    max_iops = iops_scale(timeline)
+    max_rate = rate_scale(timeline)
     balance = Panel(1, balance_rows, 100.0)
-    iops = Panel(balance_rows + lane_rows + _TITLE_ROWS, iops_rows, max_iops)
+    load = Panel(balance_rows + lane_rows + _TITLE_ROWS, load_rows, max_rate)
     time_scale = TimeScale(
         start_s=timeline.start_s,
         end_s=timeline.end_s,
         first_column=_GUTTER_COLUMNS,
         column_count=width - _GUTTER_COLUMNS,
     )
-    sheet = Canvas(width, balance_rows + iops_rows + lane_rows + _TITLE_ROWS + _AXIS_ROWS)
+    sheet = Canvas(width, balance_rows + load_rows + lane_rows + _TITLE_ROWS + _AXIS_ROWS)
     _draw_balance(sheet, timeline, time_scale, balance, glyphs)
     for row, lane in enumerate(lanes, start=balance.bottom + 1):
         _draw_lane(sheet, lane, time_scale, row)
     if timeline.events:
-        _draw_events(sheet, timeline, time_scale, iops.top - _TITLE_ROWS)
-    _draw_iops(sheet, timeline, time_scale, iops, glyphs)
-    _draw_now(sheet, timeline, time_scale, (balance, iops), glyphs)
+        _draw_events(sheet, timeline, time_scale, load.top - _TITLE_ROWS)
+    _draw_load(sheet, timeline, time_scale, load, glyphs)
+    _draw_now(sheet, timeline, time_scale, (balance, load), glyphs)
     _draw_axis(sheet, time_scale, glyphs)
     return sheet
 
@@ -281,7 +284,7 @@ def _draw_events(sheet: Canvas, timeline: Timeline, time_scale: TimeScale, row: 
         sheet.put(column, row, event.letter, _EMPTY_STYLE if event.letter in _URGENT_LETTERS else _BOLD)
 
 
-def _draw_iops(
+def _draw_load(
     sheet: Canvas, timeline: Timeline, time_scale: TimeScale, panel: Panel, glyphs: Glyphs
 ) -> None:
     limits = {name: value for limit in timeline.limits for name, value in label_limits(limit).items()}
@@ -295,8 +298,8 @@ def _draw_iops(
     ]
     for name, value in limits.items():
         scale_note = " (off the scale)" if value > panel.max_value else ""
-        legend.append((line_characters[name], f"{name} {value:,}{scale_note}", _LIMIT_STYLE))
-    _draw_title(sheet, panel.top - 1, "IOPS", legend)
+        legend.append((line_characters[name], f"{name} {format_rate(value)}{scale_note}", _LIMIT_STYLE))
+    _draw_title(sheet, panel.top - 1, timeline.drawn.kind.rate_unit, legend)
     lowest_limit = min(limits.values())
     axis_labels: dict[int, float] = {
         panel.bottom: 0,
@@ -304,11 +307,11 @@ def _draw_iops(
         panel.top: panel.max_value,
     }
     for row, value_at_row in axis_labels.items():
-        sheet.write(0, row, f"{value_at_row:6,.0f}", _DIM)
+        sheet.write(0, row, f"{_format_tick(value_at_row):>6}", _DIM)
 
     def style_of(value: float, at_s: float) -> str:
         limit = next((limit for limit in timeline.limits if at_s < limit.end_s), timeline.limits[-1])
-        return _BURST_STYLE if value > limit.sustained_iops else _SUSTAINED_STYLE
+        return _BURST_STYLE if value > limit.sustained else _SUSTAINED_STYLE
 
     _draw_bars(
         sheet, _BarSeries(timeline.served, max, style_of), timeline.period_s, time_scale, panel, glyphs
@@ -318,6 +321,11 @@ def _draw_iops(
             if value <= panel.max_value:
                 for column in range(*time_scale.column_range(limit.start_s, limit.end_s)):
                     sheet.put(column, panel.row(value), line_characters[name], _LIMIT_STYLE, overwrite=False)
+
+
+def _format_tick(rate: float) -> str:
+    """A rate on the axis: only a small one needs a decimal."""
+    return f"{rate:,.0f}" if rate >= _MIN_WHOLE_TICK else format_rate(rate)
 
 
 def _draw_now(
@@ -337,9 +345,9 @@ def _draw_axis(sheet: Canvas, time_scale: TimeScale, glyphs: Glyphs) -> None:
             sheet.write(column, row, f"{glyphs.tick}{label}", _DIM)
 
 
-def _list_events(volume_plot: VolumePlot, max_lines: int, width: int) -> list[list[StyledText]]:
+def _list_events(bucket_plot: BucketPlot, max_lines: int, width: int) -> list[list[StyledText]]:
     """The legend of the letters, the newest last."""
-    timeline = volume_plot.timeline
+    timeline = bucket_plot.timeline
     events, omitted = newest_events(timeline.events, max_lines)
     lines = [
         [
@@ -350,6 +358,6 @@ def _list_events(volume_plot: VolumePlot, max_lines: int, width: int) -> list[li
         for event in events
     ]
     if omitted:
-        text = f"and {omitted} earlier: burstctl history {timeline.volume.volume_id}"
+        text = f"and {omitted} earlier: burstctl history {timeline.drawn.resource_id}"
         lines.insert(0, [StyledText(text, _DIM)])
     return lines

@@ -50,7 +50,7 @@ _KIND_OF_ENTRY: Final[Mapping[EntryKind, ActivityKind]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """One thing that happened to ``subject``: a volume, everything, a window or the policy.
+    """One thing that happened to ``subject``: a bucket, a resource, everything, a window or the policy.
 
     ``letter`` marks it in pictures; empty if it has no mark. If it ``is_secondary``, another activity
     includes it: it is in the volume's history, but not in the fleet's.
@@ -63,10 +63,6 @@ class Activity:
     details: Sequence[str] = ()
     letter: str = ""
     is_secondary: bool = False
-
-    @property
-    def volume_id(self) -> str | None:
-        return self.subject if self.subject.startswith("vol-") else None
 
     @property
     def subject_label(self) -> str:

@@ -10,8 +10,9 @@ from burstctl.report.collect import FleetReport
 from burstctl.report.format import (
     format_lookback,
     format_short_instant,
-    volume_labels,
+    resource_labels,
 )
+from burstwatch.core.resource_type import resource_id_in
 from burstwatch.core.text import format_instant
 
 MAX_ACTIVITIES: Final = 400  # a page with more is slow to load and to print; the ledger has all
@@ -21,7 +22,7 @@ MIN_PER_KIND: Final = 60
 
 def activity_context(fleet_report: FleetReport, lookback: timedelta) -> dict[str, Any]:
     """What the template says of them."""
-    activities, names = fleet_report.activities, volume_labels(fleet_report)
+    activities, names = fleet_report.activities, resource_labels(fleet_report)
     counts = count_activities(activities)
     selected = _select(activities)
     summary = f"{len(activities):,} in the last {format_lookback(lookback)}, newest first; times are UTC"
@@ -49,13 +50,14 @@ def _select(activities: Sequence[Activity]) -> list[Activity]:
 
 
 def _activity_document(activity: Activity, names: Mapping[str, str]) -> dict[str, Any]:
+    resource_id = resource_id_in(activity.subject)
     return {
         "at": format_instant(activity.at_s),
         "when": format_short_instant(activity.at_s),
         "sort": str(activity.kind),
         "sort_class": str(activity.kind).replace(" ", "-"),
-        "subject": names.get(activity.subject) or activity.subject_label,
-        "volume_id": activity.subject if activity.subject in names else None,
+        "subject": names.get(resource_id) or activity.subject_label,
+        "resource_id": resource_id if resource_id in names else None,
         "line": activity.line,
         "details": list(activity.details),
     }

@@ -16,28 +16,33 @@ from burstctl.report.costs import (
     summarise_costs,
 )
 from burstctl.report.series import (
-    DETAIL_METRICS,
+    DETAIL_METRIC_COUNT,
     MAX_DETAIL_POINTS,
     MAX_OVERVIEW_POINTS,
     OVERVIEW_METRICS,
     Axis,
     MetricSeries,
+    SeriesRequest,
     choose_axis,
     read_metric_series,
 )
+from burstctl.timeline.drawn_bucket import drawn_bucket, metrics_of
 from burstctl.timeline.flip_costs import FLIP_ENTRY_KINDS, FlipCost, begins_mid_interval, flip_costs
 from burstctl.timeline.timeline import Timeline, TimelineInput, build_timeline
 from burstctl.timeline.window_intervals import WindowInterval, manual_overrides, window_intervals
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.buckets.series import Series
+from burstwatch.core.buckets.bucket import BucketKind
+from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import ManualWindowOverride
 from burstwatch.core.ledger.ledger_entry import FLEET, LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.windows import window_names_of
+from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.text import format_usd
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 from burstwatch.core.watch.decision import Decision
@@ -48,13 +53,13 @@ from burstwatch.wiring.settings import SettingsError
 MAX_USD: Final = 1.0
 """A report with more expensive reads needs the operator's consent."""
 
-MAX_DETAILED_VOLUMES: Final = 300
-"""The most volumes with details, the most urgent ones; the others have a row and a small picture."""
+MAX_DETAILED: Final = 300
+"""The most resources with details, the most urgent ones; the others have a row and a small picture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeDetail:
-    """A volume with details: its picture's data, and its history, oldest first."""
+class ResourceDetail:
+    """A resource with details: its picture's data, and its history, oldest first."""
 
     decision: Decision
     timeline: Timeline
@@ -65,16 +70,17 @@ class VolumeDetail:
 class FleetReport:
     """The content of the report.
 
-    ``decisions`` are the fleet, most urgent first; ``details`` are for those with details, ``balances`` for
-    the others by volume ID, on ``axis``. ``activities`` are those of the whole fleet, newest first; deleted
-    volumes are not included.
+    ``decisions`` are the most urgent one of each resource, most urgent first; ``other_buckets`` are the
+    others by resource ID. ``details`` are for those with details, ``balances`` for the others by resource ID,
+    on ``axis``. ``activities`` are those of the whole fleet, newest first; those of deleted ones
+    are not included.
     """
 
     pass_report: PassReport
     since_s: int
     decisions: Sequence[Decision]
     axis: Axis
-    details: Mapping[str, VolumeDetail]
+    details: Mapping[str, ResourceDetail]
     balances: Mapping[str, Series]
     activities: Sequence[Activity]
     costs: CostSummary
@@ -83,6 +89,16 @@ class FleetReport:
     metrics_requested: int
     api_calls: Mapping[str, int]
     policy: Policy
+    other_buckets: Mapping[str, Sequence[Decision]] = field(default_factory=dict)
+
+    @property
+    def noun(self) -> str:
+        """What each of them is called: a volume, unless there are other resources as well."""
+        return noun_of(self.decisions)
+
+    @property
+    def resources(self) -> list[Volume | Instance]:
+        return [decision.assessment.resource for decision in self.decisions]
 
     @property
     def is_empty(self) -> bool:
@@ -115,8 +131,40 @@ def collect_report(context: CommandContext, *, lookback: timedelta, assumes_yes:
         context.progress.end()
 
 
+def resource_id_of(decision: Decision) -> str:
+    """The ID of the resource, by which the page knows it."""
+    return decision.assessment.resource.resource_id
+
+
+def noun_of(decisions: Iterable[Decision]) -> str:
+    """``volume``, or ``resource`` if there are others as well."""
+    kinds = {decision.assessment.resource.resource_type for decision in decisions}
+    return ResourceType.EBS.noun if kinds <= {ResourceType.EBS} else "resource"
+
+
+def _group_by_kind(
+    resource_ids: Iterable[str], decisions: Mapping[str, Decision]
+) -> dict[BucketKind, list[str]]:
+    """The IDs by the kind of the bucket that the decision about each of them is about."""
+    grouped: dict[BucketKind, list[str]] = {}
+    for resource_id in resource_ids:
+        grouped.setdefault(decisions[resource_id].assessment.kind, []).append(resource_id)
+    return grouped
+
+
+def _other_buckets(
+    decisions: Iterable[Decision], most_urgent: Iterable[Decision]
+) -> dict[str, list[Decision]]:
+    """The decisions about less urgent buckets, by the ID of their resource."""
+    subjects, others = {decision.volume_id for decision in most_urgent}, dict[str, list[Decision]]()
+    for decision in decisions:
+        if decision.volume_id not in subjects:
+            others.setdefault(resource_id_of(decision), []).append(decision)
+    return others
+
+
 class _DetailPriority(IntEnum):
-    """Why a volume has details, the most important reason first; ``NONE``: CloudWatch has no data on it."""
+    """Why a resource has details, the most important reason first; ``NONE``: CloudWatch has no data on it."""
 
     URGENT = 0
     FLIPPING = 1
@@ -147,31 +195,37 @@ class _ReportBuilder:
         return int(self.pass_report.now_s - self.lookback.total_seconds())
 
     def build(self) -> FleetReport:
-        decisions = [
-            decision
-            for decision in sorted(self.pass_report.decisions, key=urgency_of)
-            if isinstance(decision.assessment.resource, Volume)
-        ]
-        self._read_ledger(decisions)
+        decisions = self.pass_report.by_resource
+        self._read_ledger()
         by_priority = sorted(
-            (self._detail_priority(ranked_decision), ranked_decision.volume_id)
+            (self._detail_priority(ranked_decision), resource_id_of(ranked_decision))
             for ranked_decision in decisions
         )
         detailed_ids = [
             candidate_id for (rank, _), candidate_id in by_priority if rank is not _DetailPriority.NONE
-        ][:MAX_DETAILED_VOLUMES]
+        ][:MAX_DETAILED]
         overview_ids = [
             candidate_id
             for (rank, _), candidate_id in by_priority
             if rank is _DetailPriority.POLLED and candidate_id not in set(detailed_ids)
         ]
         self._check_cost(len(detailed_ids), len(overview_ids))
-        detail_axis, axis = (
-            self._axis(max_points) for max_points in (MAX_DETAIL_POINTS, MAX_OVERVIEW_POINTS)
+        by_id = {resource_id_of(decision): decision for decision in decisions}
+        axis = self._overview_axis(decisions)
+        detail_series = self._read_series(
+            [
+                SeriesRequest(
+                    kind=kind, resource_ids=ids, axis=self._detail_axis(kind), metrics=metrics_of(kind)
+                )
+                for kind, ids in _group_by_kind(detailed_ids, by_id).items()
+            ]
         )
-        detail_series = self._read_series(detailed_ids, detail_axis, DETAIL_METRICS)
-        overview_series = self._read_series(overview_ids, axis, OVERVIEW_METRICS)
-        by_id = {decision.volume_id: decision for decision in decisions}
+        overview_series = self._read_series(
+            [
+                SeriesRequest(kind=kind, resource_ids=ids, axis=axis, metrics=OVERVIEW_METRICS)
+                for kind, ids in _group_by_kind(overview_ids, by_id).items()
+            ]
+        )
         calls = self.context.services.calls
         return FleetReport(
             pass_report=self.pass_report,
@@ -179,10 +233,10 @@ class _ReportBuilder:
             decisions=decisions,
             axis=axis,
             details={
-                candidate_id: self._build_detail(by_id[candidate_id], detail_series, detail_axis)
+                candidate_id: self._build_detail(by_id[candidate_id], detail_series)
                 for candidate_id in detailed_ids
             },
-            balances={volume_id: history.balance for volume_id, history in overview_series.histories.items()},
+            balances={i: history.balance for i, history in overview_series.histories.items()},
             activities=self._fleet_activities(),
             costs=self._sum_costs(decisions),
             unread=detail_series.unread | overview_series.unread,
@@ -193,14 +247,21 @@ class _ReportBuilder:
             metrics_requested=calls.metrics_requested,
             api_calls=calls.calls,
             policy=self.context.services.policy,
+            other_buckets=_other_buckets(self.pass_report.decisions, decisions),
         )
 
-    def _read_ledger(self, decisions: Iterable[Decision]) -> None:
-        """The ledger's entries on the existing volumes, on everything, on windows and on the policy."""
+    def _read_ledger(self) -> None:
+        """The ledger's entries on the existing resources, on everything, on windows and on the policy."""
         ledger = self.context.services.ledger
         self.states, manual_windows = ledger.states(), ledger.manual_overrides().keys()
         windows = manual_windows | {window.name for window in self.context.services.policy.windows}
-        subjects = [decision.volume_id for decision in decisions]
+        subjects = list(
+            dict.fromkeys(
+                key
+                for decision in self.pass_report.decisions
+                for key in (decision.volume_id, resource_id_of(decision))
+            )
+        )
         subjects += sorted((self.states.keys() | set(self.pass_report.ignored)) - set(subjects))
         subjects += [FLEET, "policy", *(f"window {name}" for name in sorted(windows))]
         self._begin_progress("reading the ledger")
@@ -216,10 +277,8 @@ class _ReportBuilder:
         }
 
     def _detail_priority(self, decision: Decision) -> tuple[_DetailPriority, tuple[Any, ...]]:
-        """The lower, the more important it is that the volume has details."""
-        has_activities = any(
-            not activity.is_secondary for activity in self.activities.get(decision.volume_id, ())
-        )
+        """The lower, the more important it is that the resource has details."""
+        has_activities = any(not activity.is_secondary for activity in self._activities_of(decision))
         conditions = {
             _DetailPriority.URGENT: decision.level.is_alerting or decision.assessment.is_fault,
             _DetailPriority.FLIPPING: is_flip_active(decision, self.pass_report),
@@ -231,15 +290,32 @@ class _ReportBuilder:
             (rank for rank, is_met in conditions.items() if is_met), _DetailPriority.NONE
         ), urgency_of(decision)
 
-    def _axis(self, max_points: int) -> Axis:
-        return choose_axis(self.since_s, self.pass_report.now_s, max_points=max_points)
+    def _activities_of(self, decision: Decision) -> list[Activity]:
+        """What happened to the resource, and to this bucket of it, oldest first."""
+        subjects = dict.fromkeys((resource_id_of(decision), decision.volume_id))
+        activities = [entry for subject in subjects for entry in self.activities.get(subject, ())]
+        return activities if len(subjects) == 1 else sorted(activities, key=lambda activity: activity.at_s)
+
+    def _overview_axis(self, decisions: Iterable[Decision]) -> Axis:
+        """The axis that all rows share: none is finer than the slowest metric."""
+        periods_s = (decision.assessment.kind.period_s for decision in decisions)
+        return self._axis(MAX_OVERVIEW_POINTS, max(periods_s, default=PERIOD_S))
+
+    def _detail_axis(self, kind: BucketKind) -> Axis:
+        return self._axis(MAX_DETAIL_POINTS, kind.period_s)
+
+    def _axis(self, max_points: int, metric_period_s: int) -> Axis:
+        return choose_axis(
+            self.since_s, self.pass_report.now_s, max_points=max_points, metric_period_s=metric_period_s
+        )
 
     def _check_cost(self, detailed_count: int, overview_count: int) -> None:
-        metrics = detailed_count * len(DETAIL_METRICS) + overview_count * len(OVERVIEW_METRICS)
+        metrics = detailed_count * DETAIL_METRIC_COUNT + overview_count * len(OVERVIEW_METRICS)
         usd = (self.context.services.calls.metrics_requested + metrics) * USD_PER_METRIC
         if usd > MAX_USD and not self.assumes_yes:
+            noun = noun_of(self.pass_report.decisions)
             raise SettingsError(
-                f"the pictures of {detailed_count + overview_count:,} volumes need {metrics:,} metrics, with"
+                f"the pictures of {detailed_count + overview_count:,} {noun}s need {metrics:,} metrics, with"
                 f" which this report costs {format_usd(usd)}, more than {format_usd(MAX_USD)}: add"
                 f" --yes to make it; a"
                 " shorter --last costs as much"
@@ -249,36 +325,37 @@ class _ReportBuilder:
         self.context.progress.end()
         self.context.progress.begin(step)
 
-    def _read_series(self, volume_ids: Sequence[str], axis: Axis, metrics: Sequence[str]) -> MetricSeries:
+    def _read_series(self, requests: Sequence[SeriesRequest]) -> MetricSeries:
         self._begin_progress("reading CloudWatch")
+        count = sum(len(request.resource_ids) for request in requests)
         return read_metric_series(
             build_client(self.context.session, "cloudwatch", self.context.services.calls),
-            volume_ids,
-            axis,
-            metrics,
+            requests,
             workers=WORKERS,
-            on_progress=lambda done_count: self.context.progress.report(done_count, len(volume_ids)),
+            on_progress=lambda done_count: self.context.progress.report(done_count, count),
         )
 
-    def _build_detail(self, decision: Decision, metric_series: MetricSeries, axis: Axis) -> VolumeDetail:
-        volume = decision.assessment.volume
-        entries = [*self.entries.get(volume.volume_id, ()), *self.entries.get(FLEET, ())]
+    def _build_detail(self, decision: Decision, metric_series: MetricSeries) -> ResourceDetail:
+        resource_id, axis = resource_id_of(decision), self._detail_axis(decision.assessment.kind)
+        subjects = dict.fromkeys((decision.volume_id, resource_id, FLEET))
+        entries = [entry for subject in subjects for entry in self.entries.get(subject, ())]
         inputs = TimelineInput(
-            volume=volume,
-            history=metric_series.histories.get(volume.volume_id) or MetricHistory(period_s=axis.period_s),
+            drawn=drawn_bucket(decision.assessment),
+            history=metric_series.histories.get(resource_id) or MetricHistory(period_s=axis.period_s),
             start_s=axis.start_s,
             now_s=self.pass_report.now_s,
             assessment=decision.assessment,
-            state=self.states.get(volume.volume_id),
+            state=self.states.get(decision.volume_id),
             entries=sorted(entries, key=lambda entry: entry.at_s),
             windows=self._window_intervals(decision, axis),
         )
-        activities = self.activities.get(volume.volume_id, ())
-        return VolumeDetail(decision=decision, timeline=build_timeline(inputs), activities=activities)
+        return ResourceDetail(
+            decision=decision, timeline=build_timeline(inputs), activities=self._activities_of(decision)
+        )
 
     def _window_intervals(self, decision: Decision, axis: Axis) -> Sequence[WindowInterval]:
-        policy = self.context.services.policy
-        names = window_names_of(policy.windows, decision.assessment.volume)
+        policy, resource = self.context.services.policy, decision.assessment.resource
+        names = window_names_of(policy.windows, resource) if isinstance(resource, Volume) else ()
         if not names:
             return ()
         until_s = self.pass_report.now_s + self.lookback.total_seconds()
@@ -307,7 +384,8 @@ class _ReportBuilder:
             if begins_mid_interval(entries):
                 entries = self.context.services.ledger.entries(volume_id)
             costs += flip_costs(entries, self.states.get(volume_id))
-        volumes = [decision.assessment.volume for decision in decisions]
+        resources = (decision.assessment.resource for decision in decisions)
+        volumes = [resource for resource in resources if isinstance(resource, Volume)]
         unavailable = self.context.services.unavailable_types(volumes, self.pass_report.now_s)
         return summarise_costs(
             costs,

@@ -15,10 +15,12 @@ from burstctl.cli.output import print_error, print_failures, print_info, print_o
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.context.context import open_readonly
 from burstctl.render.pass_summary import print_holds, print_next_for
+from burstctl.render.volume import count_resources
 from burstctl.report.activity import count_activities
 from burstctl.report.collect import MAX_USD, FleetReport, collect_report
 from burstctl.report.page import render_page, require_templates
-from burstwatch.core.text import format_count, format_instant, format_usd, sanitise
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.text import format_instant, format_usd, sanitise
 
 if TYPE_CHECKING:
     from documents.report import PageDocument
@@ -58,8 +60,8 @@ _DEFAULT_DAY: Final = timedelta(hours=24)
 def report(path: Path, options: Options, *, last: timedelta, yes: bool) -> ExitCode:
     """Write the fleet on one page: the urgent first, a picture of each, what was done and refused, money.
 
-    Looks at every gp2 volume of the region and those that are flipped; changes nothing. The page is one file:
-    it loads nothing, works from disk, sorts and filters, and prints.
+    Looks at every volume and instance of the region that is watched, and at flipped volumes; changes nothing.
+    The page is one file: it loads nothing, works from disk, sorts and filters, and prints.
 
     Exits 1 if anything could not be read: the page says what.
     """
@@ -103,20 +105,21 @@ def _print_result(fleet_report: FleetReport, path: Path, page: str) -> None:
     if fleet_report.unread:
         first = sanitise(next(iter(fleet_report.unread.values())), MAX_SENTENCE_LENGTH)
         print_error(
-            f"there is no picture of {len(fleet_report.unread):,} volumes, the first because: {first}"
+            f"there is no picture of {len(fleet_report.unread):,} {fleet_report.noun}s, the first because:"
+            f" {first}"
         )
     size = len(page.encode())
     destination = "stdout" if path == STDOUT else display_path(path)
-    volumes = format_count(len(fleet_report.decisions), "volume")
     print_info(
-        f"{destination}: {volumes} on {size / 1e6:,.2f} MB; {sum(fleet_report.api_calls.values()):,} calls to"
-        f" AWS, {fleet_report.metrics_requested:,} metrics read for"
+        f"{destination}: {count_resources(fleet_report.resources)} on {size / 1e6:,.2f} MB;"
+        f" {sum(fleet_report.api_calls.values()):,} calls to AWS,"
+        f" {fleet_report.metrics_requested:,} metrics read for"
         f" {format_usd(fleet_report.usd_read, decimals=5)}"
     )
 
 
 def _document(fleet_report: FleetReport, path: Path, page: str) -> "PageDocument":
-    """The JSON document about a page that was written; the volumes are in ``assess --json``."""
+    """The JSON document about a page that was written; the resources are in ``assess --json``."""
     costs = fleet_report.costs
     return {
         "schema": SCHEMA,
@@ -126,7 +129,8 @@ def _document(fleet_report: FleetReport, path: Path, page: str) -> "PageDocument
         "ledger": fleet_report.pass_report.ledger,
         "file": str(path),
         "bytes": len(page.encode()),
-        "volumes": len(fleet_report.decisions),
+        "volumes": sum(isinstance(resource, Volume) for resource in fleet_report.resources),
+        "resources": len(fleet_report.decisions),
         "by_level": dict(Counter(decision.level for decision in fleet_report.decisions)),
         "faults": sum(decision.assessment.is_fault for decision in fleet_report.decisions),
         "told_at_length": len(fleet_report.details),

@@ -11,7 +11,7 @@ from burstctl.report.costs import CostSummary
 from burstctl.report.format import (
     format_full_instant,
     format_lookback,
-    volume_labels,
+    resource_labels,
 )
 from burstctl.timeline.flip_costs import FlipCost
 from burstwatch.core.text import format_count, format_usd
@@ -22,7 +22,7 @@ MAX_FLIP_COSTS: Final = 100  # a longer table is not read; the totals count all 
 
 def cost_context(fleet_report: FleetReport, lookback: timedelta) -> dict[str, Any]:
     """What the template says of it."""
-    costs, names = fleet_report.costs, volume_labels(fleet_report)
+    costs, names = fleet_report.costs, resource_labels(fleet_report)
     flip_costs = sorted(
         costs.flip_costs, key=lambda flip_cost: -abs(flip_cost.usd_within(costs.start_s, costs.end_s))
     )
@@ -52,7 +52,10 @@ def _cost_lines(fleet_report: FleetReport, lookback: timedelta) -> list[str]:
         f" {format_usd(costs.on_target_usd_per_month)} a month more. The policy allows {costs.fleet_cap:,}"
         f" volumes, and {format_usd(costs.spend_cap_usd)} a month."
     )
-    idle_usd, now_usd = fleet_report.pass_report.usd_per_month_idle, usd_per_month_now(fleet_report.decisions)
+    idle_usd, now_usd = (
+        fleet_report.pass_report.usd_per_month_idle,
+        usd_per_month_now(fleet_report.pass_report.decisions),
+    )
     lines.append(
         f"Watching costs {format_usd(now_usd)} a month as it is now, {format_usd(idle_usd)} while all are"
         " calm."

@@ -1,9 +1,9 @@
-"""Words of the page: instants, spans, dollars, and what a volume is called in it."""
+"""Words of the page: instants, spans, dollars, and what a resource is called in it."""
 
 from datetime import UTC, datetime, timedelta
 
 from burstctl.render.volume import display_name_of
-from burstctl.report.collect import FleetReport
+from burstctl.report.collect import FleetReport, resource_id_of
 from burstwatch.core.durations import DAY_S, HOUR_S
 from burstwatch.core.watch.decision import Decision
 
@@ -26,12 +26,11 @@ def format_short_instant(at_s: float) -> str:
     return f"{datetime.fromtimestamp(at_s, UTC):%d %b %H:%M}"
 
 
-def volume_label(decision: Decision) -> str:
-    """The name of the volume, or its id."""
-    volume = decision.assessment.volume
-    return display_name_of(volume) or volume.volume_id
+def resource_label(decision: Decision) -> str:
+    """The name of the resource, or its ID."""
+    return display_name_of(decision.assessment.resource) or resource_id_of(decision)
 
 
-def volume_labels(fleet_report: FleetReport) -> dict[str, str]:
-    """What each volume of the report is called, by its id."""
-    return {decision.volume_id: volume_label(decision) for decision in fleet_report.decisions}
+def resource_labels(fleet_report: FleetReport) -> dict[str, str]:
+    """What each resource of the report is called, by its ID."""
+    return {resource_id_of(decision): resource_label(decision) for decision in fleet_report.decisions}

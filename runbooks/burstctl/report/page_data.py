@@ -1,4 +1,4 @@
-"""The data embedded in the page: columns of all volumes, and details of the important ones."""
+"""The data embedded in the page: columns of all resources, and details of the important ones."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,20 +8,27 @@ from math import floor
 from typing import Any, Final
 
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
+from burstctl.explain.bucket_topics import rate_text
 from burstctl.render.flip_status import describe_flip_status, format_configuration
 from burstctl.render.flip_text import describe_flip
 from burstctl.render.pass_summary import describe_hold
 from burstctl.render.resource_rows import CHANGING_LABEL, describe_depletion, level_label
 from burstctl.render.volume import display_name_of
 from burstctl.report.activity import Activity
-from burstctl.report.collect import FleetReport, VolumeDetail
+from burstctl.report.collect import FleetReport, ResourceDetail, resource_id_of
 from burstctl.report.series import Axis
-from burstctl.timeline.timeline import GAP_LABELS, ForecastCone, Timeline, downsample
+from burstctl.timeline.data_gap import GAP_LABELS
+from burstctl.timeline.drawn_bucket import counts_operations
+from burstctl.timeline.timeline import ForecastCone, Timeline, downsample
 from burstwatch.core.alerts.alert import is_command
+from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.severity import Level, explain_level
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.gp2_bucket import EBS_IO
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import active_hold
+from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import format_duration, rounded_or_none, sanitise, tenths_or_none
 from burstwatch.core.watch.decision import Decision
@@ -35,14 +42,16 @@ LEVELS: Final = (
     "ok",
     "unknown",
 )
-"""As the page calls them, most urgent first: a volume whose data is missing is a fault, not just unknown."""
+"""As the page calls them, most urgent first: if its data is missing, that is a fault, not just unknown."""
 
-MAX_ACTIVITIES: Final = 60  # of one volume: its newest; `burstctl history` has all
-# tags are text from outside; AWS allows 50 tags of 256 characters on a volume
+MAX_ACTIVITIES: Final = 60  # of one resource: its newest; `burstctl history` has all
+# tags are text from outside; AWS allows 50 tags of 256 characters on a resource
 _MAX_TAG_CHARS: Final = 120
 _MAX_TAGS: Final = 50
 _MAX_LABEL_CHARS: Final = 60
 UNREAD: Final = "could not be read"
+_RATE_SCALE: Final = 10
+"""A load in MiB/s keeps one decimal."""
 
 
 def build_page_data(fleet_report: FleetReport) -> dict[str, Any]:
@@ -53,11 +62,12 @@ def build_page_data(fleet_report: FleetReport) -> dict[str, Any]:
         "now": round(fleet_report.pass_report.now_s),
         "since": fleet_report.since_s,
         "region": fleet_report.pass_report.region,
+        "noun": fleet_report.noun,
         "axis": [fleet_report.axis.start_s, fleet_report.axis.period_s, fleet_report.axis.count],
         "volumes": {name: [row[name] for row in rows] for name in names},
         "told": {
-            volume_id: _detail_document(detail, fleet_report)
-            for volume_id, detail in fleet_report.details.items()
+            resource_id: _detail_document(detail, fleet_report)
+            for resource_id, detail in fleet_report.details.items()
         },
         "unread": sorted(fleet_report.unread),
     }
@@ -69,7 +79,7 @@ def level_of(decision: Decision) -> str:
 
 
 def level_counts(decisions: Iterable[Decision]) -> dict[str, int]:
-    """How many volumes are at each level of the page, none left out."""
+    """How many resources are at each level of the page, none left out."""
     counts = Counter(map(level_of, decisions))
     return {level: counts[level] for level in LEVELS}
 
@@ -90,8 +100,8 @@ def align_to_axis(series: Series, axis: Axis) -> list[float | None]:
     return [value_by_start.get(axis.start_s + index * axis.period_s) for index in range(axis.count)]
 
 
-def volume_facts(decision: Decision, fleet_report: FleetReport) -> list[tuple[str, str]]:
-    """The facts about a volume that are not in its row."""
+def resource_facts(decision: Decision, fleet_report: FleetReport) -> list[tuple[str, str]]:
+    """The facts about a resource that are not in its row."""
     assessment, report = decision.assessment, fleet_report.pass_report
     facts = [
         ("Why", _level_reason(decision, fleet_report.policy)),
@@ -99,16 +109,21 @@ def volume_facts(decision: Decision, fleet_report: FleetReport) -> list[tuple[st
     ]
     if assessment.age_s is not None and assessment.credits_left is not None:
         age = format_duration(assessment.age_s)
-        facts.append(("Reading", f"{assessment.credits_left:,.0f} credits, {age} old"))
+        unit = "credits" if assessment.kind is EBS_IO else assessment.kind.unit
+        facts.append(("Reading", f"{assessment.credits_left:,.0f} {unit}, {age} old"))
     if assessment.consumed_read_iops is not None and assessment.consumed_write_iops is not None:
         reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
         facts.append(("Served", f"{reads:,.0f} reads/s and {writes:,.0f} writes/s, newest five minutes"))
+    facts += [
+        ("Other bucket", _describe_bucket(other, report.now_s))
+        for other in fleet_report.other_buckets.get(resource_id_of(decision), ())
+    ]
     if decision.recommendation is not None:
         facts += [("Proposed", reason) for reason in decision.recommendation.reasons]
     facts += [("Tag at fault", fault) for fault in decision.volume_settings.faults]
     if decision.flip is not None:
         facts += [("Flip", line) for line in describe_flip(decision.flip, report.now_s)]
-    hold = active_hold(report.holds, decision.volume_id, report.now_s)
+    hold = active_hold(report.holds, resource_id_of(decision), report.now_s)
     if hold is not None:
         facts.append(("Hold", describe_hold(hold, report.now_s)))
     if decision.poll_interval_s:
@@ -116,12 +131,23 @@ def volume_facts(decision: Decision, fleet_report: FleetReport) -> list[tuple[st
     return [(name, sanitise(text, MAX_SENTENCE_LENGTH)) for name, text in facts if text]
 
 
+def _describe_bucket(decision: Decision, now_s: float) -> str:
+    """Another bucket of the resource in short: its balance, and when it will be empty, or why it has none."""
+    assessment = decision.assessment
+    if assessment.balance_pct is None:
+        reason = assessment.unknown_because or describe_depletion(decision, now_s)
+        return f"{assessment.kind.credits}: {reason}"
+    depletion = describe_depletion(decision, now_s)
+    return f"{assessment.kind.credits}: {assessment.balance_pct:.1f} %, {decision.level}, {depletion}"
+
+
 def _level_reason(decision: Decision, policy: Policy) -> str:
     """The rule that set its level; of the samples, only the newest is left."""
     assessment, sample = decision.assessment, decision.assessment.sample
     if sample is not None and not assessment.balance:
         assessment = replace(assessment, balance=Series((sample.start_at_s,), (sample.value,)))
-    return explain_level(assessment, decision.level, policy)
+    bucket_policy = policy_of_bucket(policy, assessment.kind, assessment.bucket)
+    return explain_level(assessment, decision.level, bucket_policy)
 
 
 def _encode_run(value: int | None, count: int) -> str:
@@ -131,65 +157,78 @@ def _encode_run(value: int | None, count: int) -> str:
 def _row_names() -> tuple[str, ...]:
     return (
         "id", "name", "type", "gib", "instance", "device", "level", "balance", "least", "empty_text",
-        "empty_s", "drain", "baseline", "mode", "mark", "tags", "line",
+        "empty_s", "drain", "unit", "bucket", "baseline", "mode", "mark", "tags", "line",
     )  # fmt: skip
 
 
 def _row(decision: Decision, fleet_report: FleetReport) -> dict[str, Any]:
-    assessment = decision.assessment
-    volume, forecast = assessment.volume, assessment.forecast
-    detail = fleet_report.details.get(decision.volume_id)
-    balance = fleet_report.balances.get(decision.volume_id, Series())
+    assessment, resource_id = decision.assessment, resource_id_of(decision)
+    resource, forecast = assessment.resource, assessment.forecast
+    volume = resource if isinstance(resource, Volume) else None
+    type_name = resource.volume_type if isinstance(resource, Volume) else resource.instance_type
+    detail = fleet_report.details.get(resource_id)
+    balance = fleet_report.balances.get(resource_id, Series())
     if detail is not None:
         balance = downsample(detail.timeline.balance, fleet_report.axis.period_s, min)
     balances = [*balance.values, *([] if assessment.balance_pct is None else [assessment.balance_pct])]
     return {
-        "id": volume.volume_id,
-        "name": display_name_of(volume),
-        "type": sanitise(volume.volume_type, _MAX_LABEL_CHARS),
-        "gib": volume.size_gib,
-        "instance": volume.instance_id or "",
-        "device": sanitise(volume.device or "", _MAX_LABEL_CHARS),
+        "id": resource_id,
+        "name": display_name_of(resource),
+        "type": sanitise(type_name, _MAX_LABEL_CHARS),
+        "gib": volume.size_gib if volume else None,
+        "instance": (volume.instance_id or "") if volume else "",
+        "device": sanitise((volume.device or "") if volume else "", _MAX_LABEL_CHARS),
         "level": level_of(decision),
         "balance": tenths_or_none(assessment.balance_pct),
         "least": tenths_or_none(min(balances, default=None)),
         "empty_text": describe_depletion(decision, fleet_report.pass_report.now_s),
         "empty_s": rounded_or_none(forecast.time_to_empty_s if forecast else None),
         "drain": rounded_or_none(forecast.drain_per_s if forecast else None),
-        "baseline": assessment.baseline_iops,
+        "unit": "" if counts_operations(assessment.kind) else assessment.kind.unit,
+        "bucket": "" if volume else assessment.kind.credits,
+        "baseline": round(assessment.bucket.refill_per_s, 1) if assessment.bucket.capacity else None,
         "mode": str(decision.volume_settings.mode),
         "mark": describe_flip_status(decision, fleet_report.pass_report),
-        "tags": _format_tags(volume),
+        "tags": _format_tags(resource),
         "line": encode_runs(align_to_axis(balance, fleet_report.axis), 10),
     }
 
 
-def _format_tags(volume: Volume) -> list[str]:
+def describe_baseline(assessment: Assessment) -> str:
+    """``baseline 300 IOPS``; empty if the limits are not known."""
+    bucket = assessment.bucket
+    return f"baseline {rate_text(assessment, bucket.refill_per_s)}" if bucket.capacity else ""
+
+
+def _format_tags(resource: Volume | Instance) -> list[str]:
     """Its tags, without the name where that is how it is called anyway."""
-    shown_elsewhere = {"Name"} if volume.name == display_name_of(volume) else set()
-    keys = sorted(volume.tags.keys() - shown_elsewhere)[:_MAX_TAGS]
-    return [sanitise(f"{key}={volume.tags[key]}", _MAX_TAG_CHARS) for key in keys]
+    shown_elsewhere = {"Name"} if resource.name == display_name_of(resource) else set()
+    keys = sorted(resource.tags.keys() - shown_elsewhere)[:_MAX_TAGS]
+    return [sanitise(f"{key}={resource.tags[key]}", _MAX_TAG_CHARS) for key in keys]
 
 
-def _detail_document(detail: VolumeDetail, fleet_report: FleetReport) -> dict[str, Any]:
+def _detail_document(detail: ResourceDetail, fleet_report: FleetReport) -> dict[str, Any]:
     decision, timeline = detail.decision, detail.timeline
     axis = Axis(
         start_s=timeline.start_s,
         period_s=timeline.period_s,
         count=max(1, -(-int(timeline.now_s - timeline.start_s) // timeline.period_s)),
     )
+    scale = 1 if timeline.drawn.counts_operations else _RATE_SCALE
     return {
         "axis": [axis.start_s, axis.period_s, axis.count],
         "end": round(timeline.end_s),
         "balance": encode_runs(align_to_axis(timeline.balance, axis), 10),
-        "iops": encode_runs(align_to_axis(timeline.served, axis)) if timeline.served else "",
+        "unit": timeline.drawn.kind.rate_unit,
+        "scale": scale,
+        "iops": encode_runs(align_to_axis(timeline.served, axis), scale) if timeline.served else "",
         "fan": _cone_document(timeline.forecast_cone),
-        **_interval_documents(timeline, is_unread=decision.volume_id in fleet_report.unread),
+        **_interval_documents(timeline, is_unread=resource_id_of(decision) in fleet_report.unread),
         "marks": [
             [event.at_s, event.letter, str(event.kind), _sanitise_label(event.text, 200)]
             for event in timeline.events
         ],
-        "facts": [list(fact) for fact in volume_facts(decision, fleet_report)],
+        "facts": [list(fact) for fact in resource_facts(decision, fleet_report)],
         "story": [_activity_line(activity) for activity in reversed(detail.activities[-MAX_ACTIVITIES:])],
         "commands": [decision.recommendation.action]
         if decision.recommendation and is_command(decision.recommendation.action)
@@ -207,7 +246,12 @@ def _interval_documents(timeline: Timeline, *, is_unread: bool) -> dict[str, Any
     return {
         "absent": [[timeline.start_s, round(timeline.now_s), UNREAD]] if is_unread else gaps,
         "limits": [
-            [round(interval.start_s), round(interval.end_s), interval.sustained_iops, interval.max_iops]
+            [
+                round(interval.start_s),
+                round(interval.end_s),
+                round(interval.sustained, 1),
+                round(interval.maximum, 1),
+            ]
             for interval in timeline.limits
         ],
         "stays": [
@@ -261,10 +305,10 @@ def _activity_line(activity: Activity) -> list[Any]:
 
 
 def suggested_action(decision: Decision, region: str) -> str:
-    """What a person may do about a volume: a command to paste, or a sentence where no command helps."""
+    """What a person may do about a resource: a command to paste, or a sentence where no command helps."""
     if decision.recommendation is not None:
         return decision.recommendation.action
-    return f"burstctl explain {decision.volume_id} --region {region}"
+    return f"burstctl explain {resource_id_of(decision)} --region {region}"
 
 
 def _sanitise_label(text: str, limit: int = _MAX_LABEL_CHARS) -> str:

@@ -1,4 +1,4 @@
-// Pictures of a volume: a line for its row, and a large one with forecast, stretches and marks. All times are UTC.
+// Pictures of a resource: a line for its row, and a large one with forecast, stretches and marks. All times are UTC.
 const [LEFT, TOP, LANES, RECENT] = [42, 55, 3, 6 * 3600];
 const NS = "http://www.w3.org/2000/svg";
 const draw = (tag, attributes = {}, ...children) => {
@@ -55,8 +55,8 @@ const spark = (row) => {
 };
 
 const isUnread = (row) => data.unread.includes(row.id);
-// what a picture shows of a volume; of one that is not told at length, its balance alone
-const viewOf = (row) => data.told[row.id] ?? { axis: data.axis, end: data.now, balance: row.line, iops: "", fan: null,
+// what a picture shows of a resource; of one that is not told at length, its balance alone
+const viewOf = (row) => data.told[row.id] ?? { axis: data.axis, end: data.now, balance: row.line, iops: "", unit: "", scale: 1, fan: null,
   absent: isUnread(row) ? [[data.axis[0], data.now, "could not be read"]] : [], limits: [], stays: [], windows: [], holds: [], stalls: [], marks: [], facts: [], story: [] };
 
 const STEPS = [300, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
@@ -130,7 +130,7 @@ const picture = (row, width, isSmall, isNear = isSmall) => {
   const from = isNear ? Math.max(start, data.now - RECENT) : start;
   const [left, top, low] = [LEFT, TOP, TOP + (isSmall ? 110 : 150)];
   const balance = decode(view.balance, 10);
-  const iops = decode(view.iops);
+  const iops = decode(view.iops, view.scale);
   const bottom = iops.length && !isSmall ? low + 130 : low;
   const x = (at) => left + (at - from) * (width - left - 6) / (view.end - from);
   const y = (pct) => top + (100 - pct) * (low - top) / 100;
@@ -160,7 +160,7 @@ const picture = (row, width, isSmall, isNear = isSmall) => {
 
 const served = (view, iops, inside, svg, { x, nth, left, right, top, bottom }) => {
   const [lines, labels] = [draw("g", { class: "served" }), draw("g")];
-  const most = Math.max(100, ...view.limits.map((limit) => limit[3]), ...iops.filter((each) => each !== null)) * 1.05;
+  const most = Math.max(view.limits.length ? 1 : 100, ...view.limits.map((limit) => limit[3]), ...iops.filter((each) => each !== null)) * 1.05;
   const y = (value) => bottom - value * (bottom - top) / most;
   for (const [from, to, sustained, ceiling] of view.limits) {
     for (const [kind, value] of [["ceiling", ceiling], ["baseline", sustained]]) {
@@ -170,9 +170,9 @@ const served = (view, iops, inside, svg, { x, nth, left, right, top, bottom }) =
   const [, , sustained, ceiling] = view.limits.at(-1) ?? [0, 0, 0, 0];
   for (const value of new Set([0, sustained / most < 0.12 ? 0 : sustained, ceiling])) {
     labels.append(draw("text", { x: left - 5, y: y(value) + 4, "text-anchor": "end" },
-      value >= 1000 ? `${number(value / 1000)}k` : value));
+      value >= 1000 ? `${number(value / 1000)}k` : number(value)));
   }
-  labels.append(draw("text", { x: left, y: top - 6 }, "IOPS served"));
+  labels.append(draw("text", { x: left, y: top - 6 }, `${view.unit} served`));
   lines.append(draw("line", { class: "grid", x1: left, x2: right, y1: bottom, y2: bottom }));
   for (const piece of steps(iops, nth, y)) {
     lines.append(draw("polygon", { class: "area", points: under(piece, bottom) }),

@@ -1,4 +1,4 @@
-// The table, its filter and its keys, and a volume's page. Whatever names and tags say is set as text, never as markup.
+// The table, its filter and its keys, and a resource's page. Whatever names and tags say is set as text, never as markup.
 const $ = (id) => document.getElementById(id);
 const make = (tag, attributes = {}, ...children) => {
   const made = document.createElement(tag);
@@ -22,7 +22,7 @@ const KEYS = { level: (row) => row.at, volume: title, balance: (row) => row.bala
 const collator = new Intl.Collator("en", { numeric: true });
 const compare = (a, b) => (typeof a === "string" ? collator.compare(a, b) : a - b);
 
-const wordsOf = (row) => (row.words ??= [row.id, row.name, row.level, row.type, row.instance, row.device, row.mode, row.mark,
+const wordsOf = (row) => (row.words ??= [row.id, row.name, row.level, row.type, row.bucket, row.instance, row.device, row.mode, row.mark,
   row.empty_text, ...row.tags].join("\n").toLowerCase());
 const isWanted = (row, terms) => (state.levels.size === 0 || state.levels.has(row.level)) &&
   terms.every((term) => (term.startsWith("-") ? !wordsOf(row).includes(term.slice(1)) : wordsOf(row).includes(term)));
@@ -35,8 +35,8 @@ const update = () => {
   found.sort(([a, left], [b, right]) => (a === null) - (b === null) || (a === null ? 0 : way * compare(a, b)) || left.at - right.at);
   state.shown = found.map(([, row]) => row);
   state.active = 0;
-  $("count").textContent = state.shown.length === rows.length ? `${number(rows.length)} volumes`
-    : `${number(state.shown.length)} of ${number(rows.length)} volumes`;
+  $("count").textContent = state.shown.length === rows.length ? `${number(rows.length)} ${data.noun}s`
+    : `${number(state.shown.length)} of ${number(rows.length)} ${data.noun}s`;
   $("nothing").hidden = state.shown.length > 0;
   for (const head of document.querySelectorAll("th[data-sort]")) {
     const isIt = head.dataset.sort === state.sort;
@@ -57,9 +57,9 @@ const line = (row, at) => {
     cell("balance", row.balance === null ? "" : `${row.balance.toFixed(1)} %`),
     cell("least", spark(row)),
     cell("empty", clamped(row.empty_text)),
-    cell("drain", row.drain === null ? "" : number(Math.round(row.drain))),
-    cell("gib", number(row.gib), make("span", { class: "sub" }, row.type)),
-    cell("instance", row.instance || "", make("span", { class: "sub" }, row.device || "")),
+    cell("drain", row.drain === null ? "" : number(Math.round(row.drain)), make("span", { class: "sub" }, row.drain === null ? "" : row.unit)),
+    cell("gib", row.gib === null ? "" : number(row.gib), make("span", { class: "sub" }, row.gib === null ? "" : row.type)),
+    cell("instance", row.gib === null ? row.type : row.instance, make("span", { class: "sub" }, row.bucket || row.device)),
     cell("mark", clamped(row.mark)));
   return made;
 };
@@ -99,13 +99,16 @@ const moveTo = (at) => {
   body.querySelector("a[tabindex='0']")?.focus({ preventScroll: true });
 };
 
-// a volume's page
+// a resource's page
 const fact = (name, value) => (value === "" || value === null ? [] : [make("dt", {}, name), make("dd", {}, make("bdi", {}, value))]);
+const baselineOf = (row) => (row.baseline === null ? "" : `, baseline ${number(row.baseline)} ${row.unit ? `${row.unit}/s` : "IOPS"}`);
 const factsOf = (row) => [
   ...fact("Balance", row.balance === null ? "" : `${row.balance.toFixed(1)} %, lowest ${row.least?.toFixed(1) ?? "?"} % in this time`),
   ...fact("Empty", row.empty_text),
-  ...fact("Size", `${number(row.gib)} GiB ${row.type}, baseline ${number(row.baseline)} IOPS`),
-  ...fact("Attached", row.instance ? `${row.instance}${row.device ? ` as ${row.device}` : ""}` : "to no instance"),
+  ...fact("Bucket", row.bucket),
+  ...(row.gib === null ? fact("Type", `${row.type}${baselineOf(row)}`) : [
+    ...fact("Size", `${number(row.gib)} GiB ${row.type}${baselineOf(row)}`),
+    ...fact("Attached", row.instance ? `${row.instance}${row.device ? ` as ${row.device}` : ""}` : "to no instance")]),
   ...fact("Mode", row.mode),
   ...viewOf(row).facts.flatMap(([name, value]) => fact(name, value)),
   ...fact("Flip", row.mark),
@@ -120,7 +123,7 @@ const legendOf = (row) => {
   const found = [`Line: the lowest balance of each ${minutes < 60 ? `${minutes} min` : `${minutes / 60} h`}; a gap is no datapoint.`];
   if (view.fan?.about != null) found.push("Right of now: dashed the forecast, shaded from the earliest to the latest.");
   if (view.fan?.soonest != null) found.push("Dotted: no load can empty it sooner.");
-  if (view.limits.length) found.push("IOPS: dashed the baseline, dotted the burst.");
+  if (view.limits.length) found.push(`${view.unit}: dashed the baseline, dotted the burst.`);
   if (view.windows.length) found.push(`Boxes on top: ${[...new Set(view.windows.map(([, , name]) => `window ${name}`))].join(", ")}.`);
   if (view.holds.length) found.push(`Dashed boxes: held by ${view.holds.map(([, , words]) => words).join("; ")}.`);
   const letters = new Map(view.marks.map(([, letter, kind]) => [letter, kind.replaceAll("_", " ")]));
@@ -131,7 +134,7 @@ const legendOf = (row) => {
 const readable = (row, svg, output, left) => {
   const view = viewOf(row);
   const [start, period] = view.axis;
-  const [balance, iops] = [decode(view.balance, 10), decode(view.iops)];
+  const [balance, iops] = [decode(view.balance, 10), decode(view.iops, view.scale)];
   const cursor = draw("line", { class: "cursor", y1: TOP, y2: svg.viewBox.baseVal.height - 20 });
   let at = balance.length - 1;
   const tell = (index) => {
@@ -142,7 +145,7 @@ const readable = (row, svg, output, left) => {
     cursor.setAttribute("x2", x);
     svg.append(cursor);
     output.textContent = `${when(from)} UTC: ${value == null ? "no datapoint" : `${number(value)} %`}`
-      + (rate == null ? "" : `, ${number(Math.round(rate))} IOPS`);
+      + (rate == null ? "" : `, ${number(rate)} ${view.unit}`);
   };
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
@@ -160,7 +163,7 @@ const readable = (row, svg, output, left) => {
 
 // a command is not broken inside an id or a flag, and is copied as one line
 const commandOf = (command) => {
-  const parts = command.split(/ (?=--|vol-)/).flatMap((part, at) => (at ? [" ", make("span", {}, part)] : [make("span", {}, part)]));
+  const parts = command.split(/ (?=--|vol-|&& )/).flatMap((part, at) => (at ? [" ", make("span", {}, part)] : [make("span", {}, part)]));
   const verb = command.split(" ", 2).join(" ");
   return make("div", { class: "command" }, make("code", { class: "act" }, ...parts),
     make("button", { type: "button", class: "plain copy", "aria-label": `Copy the command ${verb}` }, "Copy"));

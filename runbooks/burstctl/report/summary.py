@@ -8,14 +8,15 @@ from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.render.datapoint_spacing import describe_spacing
 from burstctl.render.pass_summary import describe_hold
 from burstctl.render.resource_rows import CHANGING_LABEL
+from burstctl.render.volume import count_resources
 from burstctl.report.activity import ActivityKind, count_activities
 from burstctl.report.activity_html import activity_context
-from burstctl.report.collect import MAX_DETAILED_VOLUMES, FleetReport
+from burstctl.report.collect import MAX_DETAILED, FleetReport
 from burstctl.report.costs_html import cost_context
 from burstctl.report.format import (
     format_full_instant,
     format_lookback,
-    volume_label,
+    resource_label,
 )
 from burstctl.report.page_data import FAULT, LEVELS, level_counts
 from burstctl.report.urgent_cards import urgent_context
@@ -55,11 +56,12 @@ def build_summary(fleet_report: FleetReport, *, lookback: timedelta, runbooks_ur
     now_s, region = fleet_report.pass_report.now_s, fleet_report.pass_report.region
     counts = level_counts(fleet_report.decisions)
     level_texts = [f"{counts[level]:,} {level}" for level in LEVELS if counts[level]]
-    volumes = format_count(len(fleet_report.decisions), "volume")
+    noun, count = fleet_report.noun, count_resources(fleet_report.resources)
     return {
-        "title": f"burstwatch: {volumes} in {region}, {format_instant(now_s)}",
+        "title": f"burstwatch: {count} in {region}, {format_instant(now_s)}",
         "region": region,
-        "count": volumes,
+        "count": count,
+        "noun": noun,
         "generated_at": format_instant(now_s),
         "generated_at_words": format_full_instant(now_s),
         "last": format_lookback(lookback),
@@ -68,11 +70,15 @@ def build_summary(fleet_report: FleetReport, *, lookback: timedelta, runbooks_ur
             for level in LEVELS
             if counts[level]
         ],
-        "levels_said": ", ".join(level_texts) or "no volume",
+        "levels_said": ", ".join(level_texts) or f"no {noun}",
         "strip": _level_strip(counts),
         "tiles": _tiles(fleet_report, lookback),
         "columns": [
-            {"key": key, "title": title.format(format_lookback(lookback)), "says": tooltip}
+            {
+                "key": key,
+                "title": noun.capitalize() if key == "volume" else title.format(format_lookback(lookback)),
+                "says": tooltip,
+            }
             for key, title, tooltip in _COLUMNS
         ],
         "missing": _describe_missing(fleet_report),
@@ -113,7 +119,7 @@ def _tiles(fleet_report: FleetReport, lookback: timedelta) -> list[dict[str, str
         {
             "name": "Lowest balance",
             "value": f"{lowest[0]:.1f} %" if lowest else "none",
-            "says": volume_label(lowest[1]) if lowest else "no volume has one",
+            "says": resource_label(lowest[1]) if lowest else f"no {fleet_report.noun} has one",
         },
         {
             "name": "Volumes flipped",
@@ -138,7 +144,7 @@ def _tiles(fleet_report: FleetReport, lookback: timedelta) -> list[dict[str, str
         },
         {
             "name": "Cost of watching",
-            "value": format_usd(usd_per_month_now(fleet_report.decisions)),
+            "value": format_usd(usd_per_month_now(pass_report.decisions)),
             "says": f"a month as now; {format_usd(pass_report.usd_per_month_idle)} if all were calm",
         },
     ]
@@ -146,8 +152,8 @@ def _tiles(fleet_report: FleetReport, lookback: timedelta) -> list[dict[str, str
 
 def _unread_notes(fleet_report: FleetReport) -> list[str]:
     """What could not be read, and why."""
-    deleted = (f"no volume {volume_id}" for volume_id in fleet_report.pass_report.missing)
-    unread = (f"the picture of {volume_id}: {reason}" for volume_id, reason in fleet_report.unread.items())
+    deleted = (f"no {fleet_report.noun} {missing_id}" for missing_id in fleet_report.pass_report.missing)
+    unread = (f"the picture of {unread_id}: {reason}" for unread_id, reason in fleet_report.unread.items())
     return [*fleet_report.failures, *deleted, *unread]
 
 
@@ -187,17 +193,17 @@ def _notes(fleet_report: FleetReport, lookback: timedelta) -> list[str]:
     notes += [f"{spacing[0].upper()}{spacing[1:]}."] if spacing else []
     if len(fleet_report.details) < len(fleet_report.decisions):
         notes.append(
-            f"{format_count(len(fleet_report.details), 'volume')} that matter most"
-            f" ({MAX_DETAILED_VOLUMES:,} at most) have details; for the others the page shows the balance by"
+            f"{format_count(len(fleet_report.details), fleet_report.noun)} that matter most"
+            f" ({MAX_DETAILED:,} at most) have details; for the others the page shows the balance by"
             f" {format_duration(fleet_report.axis.period_s)}."
         )
     notes.append(
         "'About' is an estimate from what was seen; 'not before' is arithmetic: no load can empty it sooner."
     )
-    notes.append("Events of deleted volumes are still in the ledger, but not on this page.")
+    notes.append(f"Events of deleted {fleet_report.noun}s are still in the ledger, but not on this page.")
     notes += [describe_hold(hold, pass_report.now_s) for hold in pass_report.holds]
     if pass_report.ignored:
-        notes.append(f"{format_count(len(pass_report.ignored), 'volume')} ignored by tag.")
+        notes.append(f"{format_count(len(pass_report.ignored), fleet_report.noun)} ignored by tag.")
     missing = _unread_notes(fleet_report)
     notes += [f"Not read: {failure}" for failure in missing[:MAX_NOTES]]
     if len(missing) > MAX_NOTES:

@@ -1,21 +1,23 @@
-"""The urgent volumes: the sentence over everything, and a card for each."""
+"""The urgent resources: the sentence over everything, and a card for each."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.render.resource_rows import CHANGING_LABEL, describe_depletion
-from burstctl.render.volume import display_name_of
-from burstctl.report.collect import FleetReport
-from burstctl.report.format import format_short_instant
-from burstctl.report.page_data import FAULT, level_of, suggested_action, volume_facts
+from burstctl.render.volume import count_resources, display_name_of
+from burstctl.report.collect import FleetReport, noun_of, resource_id_of
+from burstctl.report.format import format_short_instant, resource_label
+from burstctl.report.page_data import FAULT, describe_baseline, level_of, resource_facts, suggested_action
 from burstwatch.core.alerts.alert import AlertKind, is_command, runbook_link, runbook_reference
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.text import format_count, sanitise
 from burstwatch.core.watch.decision import Decision
 
 MAX_CARDS: Final = 12
-"""The most urgent volumes are shown at once, some more on request; all are in the table."""
+"""The most urgent resources are shown at once, some more on request; all are in the table."""
 
 MAX_MORE_CARDS: Final = 48
 """60 cards in all: the page must stay small enough to be sent."""
@@ -28,8 +30,9 @@ RUNBOOKS: Final = {
 }
 """What is urgent, and the page for it."""
 
-_BREAK: Final = re.compile(" (?=--|vol-)")
-_MAX_PRINTED_ACTIVITIES: Final = 8  # of each volume on paper, where nothing can be scrolled
+_EMPTYING: Final = ("critical", "warning")
+_BREAK: Final = re.compile(" (?=--|vol-|&& )")
+_MAX_PRINTED_ACTIVITIES: Final = 8  # of each resource on paper, where nothing can be scrolled
 
 
 def urgent_context(fleet_report: FleetReport, counts: Mapping[str, int], runbooks_url: str) -> dict[str, Any]:
@@ -37,24 +40,32 @@ def urgent_context(fleet_report: FleetReport, counts: Mapping[str, int], runbook
     urgent = [decision for decision in fleet_report.decisions if level_of(decision) in RUNBOOKS]
     cards = [_card(decision, fleet_report, runbooks_url) for decision in urgent[: MAX_CARDS + MAX_MORE_CARDS]]
     return {
-        "verdict": _headline_sentence(counts, is_partial=fleet_report.has_failed),
+        "verdict": _headline_sentence(urgent, counts, is_partial=fleet_report.has_failed),
         "next": _next_empty(urgent, fleet_report.pass_report.now_s),
         "cards": cards[:MAX_CARDS],
         "more_cards": cards[MAX_CARDS:],
         "beyond_cards": f"{len(urgent) - len(cards):,}" if len(urgent) > len(cards) else "",
-        "urgent_said": f"{format_count(len(urgent), 'volume')}, most urgent first",
+        "urgent_said": f"{_count(urgent)}, most urgent first",
     }
 
 
-def _headline_sentence(counts: Mapping[str, int], *, is_partial: bool) -> str:
-    """The headline; it makes no statement about volumes that could not be read."""
+def _count(decisions: Iterable[Decision]) -> str:
+    """``2 volumes and 1 instance``."""
+    return count_resources(decision.assessment.resource for decision in decisions)
+
+
+def _headline_sentence(urgent: Sequence[Decision], counts: Mapping[str, int], *, is_partial: bool) -> str:
+    """The headline; it makes no statement about resources that could not be read."""
     nothing = "Nothing that could be read" if is_partial else "Nothing"
+    exhausted = _count(decision for decision in urgent if level_of(decision) == "exhausted")
+    soon = _count(decision for decision in urgent if level_of(decision) in _EMPTYING)
     empty, emptying = counts["exhausted"], counts["critical"] + counts["warning"]
     parts = []
     if empty:
-        parts.append(f"{format_count(empty, 'volume')} {'is' if empty == 1 else 'are'} empty")
+        parts.append(f"{exhausted} {'is' if empty == 1 else 'are'} empty")
     if emptying:
-        parts.append(f"{emptying:,}{' more' if empty else ''} will be empty soon")
+        subject = soon if noun_of(urgent) != ResourceType.EBS.noun else f"{emptying:,}"
+        parts.append(f"{f'{emptying:,} more' if empty else subject} will be empty soon")
     if counts[FAULT]:
         verb = "has" if counts[FAULT] == 1 else "have"
         parts.append(f"{counts[FAULT]:,} {verb} no data")
@@ -63,13 +74,13 @@ def _headline_sentence(counts: Mapping[str, int], *, is_partial: bool) -> str:
     if not parts:
         return f"{nothing} will be empty"
     if not empty and not emptying:
-        else_ = " else" if changing else ""  # a volume that is being changed may be empty until AWS is done
+        else_ = " else" if changing else ""  # what is being changed may be empty until AWS is done
         return f"{nothing}{else_} is expected to be empty, but {', '.join(parts)}"
     return ", ".join(parts)
 
 
 def _next_empty(urgent: Iterable[Decision], now_s: float) -> str:
-    """The volume that will be empty next, of those that are not empty yet."""
+    """The resource that will be empty next, of those that are not empty yet."""
     draining = [
         (forecast.time_to_empty_s, decision)
         for decision in urgent
@@ -80,20 +91,18 @@ def _next_empty(urgent: Iterable[Decision], now_s: float) -> str:
     if not draining:
         return ""
     _, decision = min(draining, key=lambda pair: (pair[0], pair[1].volume_id))
-    volume = decision.assessment.volume
-    name = display_name_of(volume) or volume.volume_id
-    return f"Next: {name}, empty {describe_depletion(decision, now_s)} UTC"
+    return f"Next: {resource_label(decision)}, empty {describe_depletion(decision, now_s)} UTC"
 
 
 def _card(decision: Decision, fleet_report: FleetReport, runbooks_url: str) -> dict[str, Any]:
-    volume, level = decision.assessment.volume, level_of(decision)
+    resource, level = decision.assessment.resource, level_of(decision)
     action = suggested_action(decision, fleet_report.pass_report.region)
     page = RUNBOOKS[level]
     runbook = runbook_reference(page, runbook_link(page, runbooks_url))
-    facts = volume_facts(decision, fleet_report)
+    facts = resource_facts(decision, fleet_report)
     return {
-        "id": volume.volume_id,
-        "name": display_name_of(volume),
+        "id": resource.resource_id,
+        "name": display_name_of(resource),
         "level": level,
         "depletion": _card_headline(decision, fleet_report.pass_report.now_s),
         "place": _card_location(decision),
@@ -118,7 +127,7 @@ def split_command(command: str) -> list[str]:
 
 def _printed_activities(decision: Decision, fleet_report: FleetReport) -> list[tuple[str, str]]:
     """The newest of what happened to it; on the screen all of it is a click away."""
-    detail = fleet_report.details.get(decision.volume_id)
+    detail = fleet_report.details.get(resource_id_of(decision))
     newest = list(detail.activities)[-_MAX_PRINTED_ACTIVITIES:] if detail else []
     return [(format_short_instant(activity.at_s), activity.line) for activity in reversed(newest)]
 
@@ -135,8 +144,13 @@ def _card_headline(decision: Decision, now_s: float) -> str:
 
 
 def _card_location(decision: Decision) -> str:
-    volume = decision.assessment.volume
-    attachment = f"{volume.instance_id or 'no instance'}{f' as {volume.device}' if volume.device else ''}"
-    baseline = f"baseline {decision.assessment.baseline_iops:,} IOPS"
-    parts = (volume.volume_id, f"{volume.size_gib:,} GiB {volume.volume_type}", baseline, attachment)
-    return sanitise(" · ".join(parts), MAX_SENTENCE_LENGTH)
+    assessment, resource = decision.assessment, decision.assessment.resource
+    if isinstance(resource, Volume):
+        kind = f"{resource.size_gib:,} GiB {resource.volume_type}"
+        device = f" as {resource.device}" if resource.device else ""
+        place = f"{resource.instance_id or 'no instance'}{device}"
+    else:
+        kind = f"{resource.instance_type} · {assessment.kind.credits}"
+        place = format_count(len(resource.volume_ids), ResourceType.EBS.noun)
+    parts = (resource.resource_id, kind, describe_baseline(assessment), place)
+    return sanitise(" · ".join(filter(None, parts)), MAX_SENTENCE_LENGTH)

@@ -1,16 +1,17 @@
-"""The last hours of one volume as values: all that a picture of it shows, on paper, screen or page.
+"""The last hours of one bucket as values: all that a picture of it shows, on paper, screen or page.
 
 This module draws nothing and interpolates nothing: a missing datapoint is a gap with its reason, and the
 future is the forecast by which the watchdog decides.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from itertools import pairwise
 from typing import Final
 
+from burstctl.timeline.data_gap import CURRENT_REASONS, DataGap, DataGapReason
+from burstctl.timeline.drawn_bucket import DrawnBucket
 from burstctl.timeline.intervals import (
     HoldInterval,
     LevelInterval,
@@ -24,17 +25,19 @@ from burstctl.timeline.intervals import (
     timeline_events,
 )
 from burstctl.timeline.window_intervals import WindowInterval
-from burstwatch.core.assessment.assess import Assessment, UnknownReason
+from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.durations import HOUR_S
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.modification import Modification
-from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.ledger.ledger_entry import LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
 
 MAX_METRIC_DELAY_S: Final = 600
 """CloudWatch is late: a balance that ends so shortly before now does not end in a gap."""
+
+_LATE_PERIODS: Final = 3
+"""Nor does one that lacks this many datapoints: an instance has one every five minutes."""
 
 _LAST_MINUTE_DELAY_S: Final = 120
 """So late may the last minute of a longer period be."""
@@ -52,66 +55,26 @@ _MAX_FUTURE_SHARE: Final = 0.75
 """The future's share of the past: more if there is a forecast, and up to this for a distant one."""
 
 
-class DataGapReason(StrEnum):
-    """Why there is no balance; ``gap`` is the reason that nothing explains."""
-
-    NOT_CREATED = "not_created"
-    FLIPPED = "flipped"
-    OTHER_TYPE = "other_type"
-    NEVER_EMPTIES = "cannot_run_dry"
-    DETACHED = "detached"
-    INSTANCE_STOPPED = "instance_stopped"
-    GAP = "gap"
-
-
-GAP_LABELS: Final[Mapping[DataGapReason, tuple[str, ...]]] = {
-    DataGapReason.NOT_CREATED: ("not created yet", "none yet"),
-    DataGapReason.FLIPPED: ("flipped: no balance", "flipped"),
-    DataGapReason.OTHER_TYPE: ("no burst credits", "none"),
-    DataGapReason.NEVER_EMPTIES: ("never runs out", "never empty"),
-    DataGapReason.DETACHED: ("detached",),
-    DataGapReason.INSTANCE_STOPPED: ("instance is stopped", "stopped"),
-    DataGapReason.GAP: ("no datapoint", "gap"),
-}
-"""Each reason in words, and shorter for narrow places."""
-
-_CURRENT_REASONS: Final = {
-    UnknownReason.DETACHED: DataGapReason.DETACHED,
-    UnknownReason.INSTANCE_STOPPED: DataGapReason.INSTANCE_STOPPED,
-    UnknownReason.NOT_BURSTABLE_TYPE: DataGapReason.OTHER_TYPE,
-    UnknownReason.NEVER_EMPTY: DataGapReason.NEVER_EMPTIES,
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataGap:
-    """A stretch without any balance; never to be drawn as if there were one."""
+class LoadLimit:
+    """What a resource can serve permanently, and while it has credits, in the bucket's ``rate_unit``.
 
-    start_s: float
-    end_s: float
-    reason: DataGapReason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IopsLimit:
-    """What a volume can serve permanently, and while it has credits.
-
-    If it ``is_provisioned`` there are no credits, and both are the provisioned IOPS.
+    If it ``is_provisioned`` there are no credits, and both are the provisioned rate.
     """
 
     start_s: float
     end_s: float
-    sustained_iops: int
-    max_iops: int
+    sustained: float
+    maximum: float
     is_provisioned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastCone:
-    """The forecast from the newest datapoint on, for a volume that is not empty; instants are absolute.
+    """The forecast from the newest datapoint on, for a bucket that is not empty; instants are absolute.
 
-    ``estimated_empty_at_s`` is None if the volume is not draining, and ``latest_empty_at_s`` if some horizon
-    shows no drain. No load can empty the bucket before ``soonest_empty_at_s``; it is None if the volume
+    ``estimated_empty_at_s`` is None if the bucket is not draining, and ``latest_empty_at_s`` if some horizon
+    shows no drain. No load can empty the bucket before ``soonest_empty_at_s``; it is None if the bucket
     cannot become empty.
     """
 
@@ -127,15 +90,15 @@ class ForecastCone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineInput:
-    """What is known of a volume and of what happened to it.
+    """What is known of a bucket and of what happened to its resource.
 
-    ``history`` begins at ``start_s``. ``entries`` are the ledger's about the volume and about everything,
-    oldest first; they should begin earlier than the history, so that what lasted then is known.
-    ``modification`` is AWS's newest modification. ``watch_below_pct`` is the policy's: above it a volume is
-    ok.
+    ``history`` begins at ``start_s``. ``entries`` are the ledger's about the bucket, its resource and
+    everything, oldest first; they should begin earlier than the history, so that what lasted then is known.
+    ``modification`` is AWS's newest modification of a volume. ``watch_below_pct`` is the policy's: above it
+    a bucket is ok.
     """
 
-    volume: Volume
+    drawn: DrawnBucket
     history: MetricHistory
     start_s: int
     now_s: float
@@ -151,11 +114,11 @@ class TimelineInput:
 class Timeline:
     """The content of a picture from ``start_s`` to ``end_s``; everything after ``now_s`` is forecast.
 
-    ``balance`` is the least of each period in per cent, ``served`` and ``reads`` are its mean operations a
-    second. Intervals and events are in the order of their starts.
+    ``balance`` is the least of each period in per cent. ``served`` and ``reads`` are its means in the
+    bucket's ``rate_unit``, as the ``limits`` are. Intervals and events are in the order of their starts.
     """
 
-    volume: Volume
+    drawn: DrawnBucket
     start_s: int
     now_s: float
     end_s: float
@@ -164,7 +127,7 @@ class Timeline:
     served: Series
     reads: Series
     gaps: Sequence[DataGap]
-    limits: Sequence[IopsLimit]
+    limits: Sequence[LoadLimit]
     target_intervals: Sequence[TargetInterval]
     levels: Sequence[LevelInterval]
     holds: Sequence[HoldInterval]
@@ -180,23 +143,24 @@ class Timeline:
 
 
 def build_timeline(inputs: TimelineInput) -> Timeline:
-    """Put together what happened to a volume, and what is to come."""
+    """Put together what happened to a bucket, and what is to come."""
     start_s, now_s, history = inputs.start_s, inputs.now_s, inputs.history
+    reads, writes = inputs.drawn.loads_of(history)
     entries = [entry for entry in inputs.entries if entry.at_s <= now_s]
     intervals = target_intervals(entries, inputs.state, inputs.modification)
     cone = _forecast_cone(inputs.assessment, now_s)
     end_s = _end_s(start_s, now_s, cone)
     return Timeline(
-        volume=inputs.volume,
+        drawn=inputs.drawn,
         start_s=start_s,
         now_s=now_s,
         end_s=end_s,
         period_s=history.period_s,
         balance=history.balance.since(start_s),
-        served=_ops_per_second(history, now_s, history.read_ops, history.write_ops).since(start_s),
-        reads=_ops_per_second(history, now_s, history.read_ops).since(start_s),
+        served=_rates(history, now_s, reads, writes).since(start_s),
+        reads=_rates(history, now_s, reads).since(start_s),
         gaps=_data_gaps(inputs, intervals),
-        limits=_iops_limits(inputs, intervals, end_s),
+        limits=_load_limits(inputs, intervals, end_s),
         target_intervals=[interval for interval in intervals if (interval.restored_at_s or now_s) > start_s],
         levels=level_intervals(entries, inputs.state, start_s, now_s, partial(_ok_since, inputs)),
         holds=hold_intervals(entries, start_s, end_s),
@@ -228,8 +192,8 @@ def downsample(series: Series, step_s: int, choose: Callable[[Sequence[float]], 
     return Series(tuple(steps), tuple(choose(values) for values in steps.values()))
 
 
-def _ops_per_second(history: MetricHistory, now_s: float, *sums: Series) -> Series:
-    """Operations a second in each period; if only reads or writes are known, they are the lower bound.
+def _rates(history: MetricHistory, now_s: float, *sums: Series) -> Series:
+    """The mean rate of each period; if only reads or writes are known, they are the lower bound.
 
     The sum of a period is left out if the period is not over, or if its last minute may still come. It would
     show a drop that never happened.
@@ -275,12 +239,13 @@ def _end_s(start_s: int, now_s: float, cone: ForecastCone | None) -> float:
 
 def _data_gaps(inputs: TimelineInput, intervals: Sequence[TargetInterval]) -> list[DataGap]:
     period_s, balance = inputs.history.period_s, inputs.history.balance.since(inputs.start_s)
+    max_delay_s = max(MAX_METRIC_DELAY_S, _LATE_PERIODS * inputs.drawn.kind.period_s)
     ends = [inputs.start_s, *(start_s + period_s for start_s in balance.starts_at_s)]
     starts = [*balance.starts_at_s, inputs.now_s]
     gaps: list[DataGap] = []
     for number, (from_s, to_s) in enumerate(zip(ends, starts, strict=True)):
         is_last = number == len(balance)
-        if to_s - from_s < period_s or (is_last and balance and to_s - from_s <= MAX_METRIC_DELAY_S):
+        if to_s - from_s < period_s or (is_last and balance and to_s - from_s <= max_delay_s):
             continue
         gaps += _split_by_reason(inputs, intervals, from_s, to_s, is_last=is_last)
     return gaps
@@ -290,9 +255,8 @@ def _split_by_reason(
     inputs: TimelineInput, intervals: Sequence[TargetInterval], from_s: float, to_s: float, *, is_last: bool
 ) -> Iterator[DataGap]:
     """One stretch without balance, in pieces that have a reason each."""
-    created_s = inputs.volume.created_at.timestamp()
     reason = _current_reason(inputs) if is_last else DataGapReason.GAP
-    causes = [(-1.0, created_s, DataGapReason.NOT_CREATED)]
+    causes = [(-1.0, inputs.drawn.exists_since_s, inputs.drawn.absence)]
     for interval in intervals:
         resumes_at_s = (
             inputs.now_s if interval.restored_at_s is None else interval.restored_at_s + _RETURN_GAP_S
@@ -315,7 +279,7 @@ def _split_by_reason(
 
 def _current_reason(inputs: TimelineInput) -> DataGapReason:
     unknown = inputs.assessment.unknown_reason if inputs.assessment else None
-    return DataGapReason.GAP if unknown is None else _CURRENT_REASONS.get(unknown, DataGapReason.GAP)
+    return DataGapReason.GAP if unknown is None else CURRENT_REASONS.get(unknown, DataGapReason.GAP)
 
 
 def _ok_since(inputs: TimelineInput, until_s: float) -> float:
@@ -333,33 +297,34 @@ def _ok_since(inputs: TimelineInput, until_s: float) -> float:
     )
 
 
-def _iops_limits(inputs: TimelineInput, intervals: Sequence[TargetInterval], end_s: float) -> list[IopsLimit]:
-    """What bounded it when: its size on gp2, what was bought for it on a target."""
-    volume, assessment, start_s = inputs.volume, inputs.assessment, float(inputs.start_s)
-    baseline = assessment.baseline_iops if assessment else baseline_iops(volume.size_gib)
-    provisioned: list[tuple[float, float, int]] = []
+def _load_limits(inputs: TimelineInput, intervals: Sequence[TargetInterval], end_s: float) -> list[LoadLimit]:
+    """What bounded it when: its bucket, and what was provisioned on a target; nothing if unknown."""
+    drawn, start_s = inputs.drawn, float(inputs.start_s)
+    if drawn.bucket is None:
+        return []
+    provisioned: list[tuple[float, float, float]] = []
     for interval in intervals:
-        iops = interval.target.iops if interval.target else None
-        if iops is not None and (interval.reached_at_s is not None or interval.requested_at_s is None):
+        target_rate = drawn.rate_of(interval.target)
+        if target_rate is not None and (interval.reached_at_s is not None or interval.requested_at_s is None):
             provisioned.append(
                 (
                     interval.reached_at_s or start_s,
                     interval.return_requested_at_s or interval.restored_at_s or end_s,
-                    iops,
+                    target_rate,
                 )
             )
-    if not (volume.is_gp2 or intervals) and volume.provisioned_iops:
-        provisioned.append((start_s, end_s, volume.provisioned_iops))
-    limits: list[IopsLimit] = []
-    at_s = start_s
-    for from_s, to_s, iops in [*provisioned, (end_s, end_s, 0)]:
+    if drawn.provisioned and not intervals:
+        provisioned.append((start_s, end_s, drawn.provisioned))
+    limits: list[LoadLimit] = []
+    at_s, baseline = start_s, drawn.bucket.refill_per_s
+    for from_s, to_s, rate in [*provisioned, (end_s, end_s, 0)]:
         if from_s > at_s:
-            max_iops = max(baseline, BURST_IOPS)
-            limits.append(IopsLimit(start_s=at_s, end_s=from_s, sustained_iops=baseline, max_iops=max_iops))
+            maximum = max(baseline, drawn.bucket.burst_per_s)
+            limits.append(LoadLimit(start_s=at_s, end_s=from_s, sustained=baseline, maximum=maximum))
             at_s = from_s
         if to_s > at_s:
             limits.append(
-                IopsLimit(start_s=at_s, end_s=to_s, sustained_iops=iops, max_iops=iops, is_provisioned=True)
+                LoadLimit(start_s=at_s, end_s=to_s, sustained=rate, maximum=rate, is_provisioned=True)
             )
             at_s = to_s
     return limits

@@ -4,15 +4,19 @@ from dataclasses import replace
 from datetime import timedelta
 
 from burstctl.report.activity import Activity, ActivityKind
-from burstctl.report.collect import FleetReport, VolumeDetail
+from burstctl.report.collect import FleetReport, ResourceDetail, resource_id_of
 from burstctl.report.costs import summarise_costs
 from burstctl.report.page import render_page
 from burstctl.report.series import MAX_DETAIL_POINTS, MAX_OVERVIEW_POINTS, choose_axis
+from burstctl.timeline.drawn_bucket import drawn_bucket
 from burstctl.timeline.flip_costs import FlipCost
 from burstctl.timeline.timeline import TimelineInput, build_timeline
+from burstwatch.core.assessment.assess_instance import InstanceReading, assess_instance
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.instances.instance_buckets import INSTANCE_THROUGHPUT
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.watch.pass_report import PassReport, urgency_of
 from support.builders.core_values import (
@@ -21,9 +25,11 @@ from support.builders.core_values import (
     a_state,
     a_volume,
     an_assessment,
+    an_instance,
     at,
     balances,
     draining_to,
+    sparse_balances,
 )
 
 NOW_S = at("12:00")
@@ -73,6 +79,15 @@ def a_volume_without_data(number, name="mute"):
     return a_decision_row(number, Series(), name)
 
 
+def a_draining_instance(number, name="build-host"):
+    """The throughput bucket of an m5.large, at 20 % and falling."""
+    instance = an_instance(instance_id=f"i-{number:017x}", tags={"Name": name})
+    reading = InstanceReading(balance=sparse_balances(*(100.0 - 5 * n for n in range(17))))
+    return a_decision(
+        assess_instance(instance, INSTANCE_THROUGHPUT, reading, now_s=NOW_S, telemetry=Policy().telemetry)
+    )
+
+
 def some_activities(decision):
     """It was flipped an hour ago, and refused since."""
     text = (
@@ -111,14 +126,14 @@ def a_history(*, gap_h=(6, 8)):
 
 def volume_details(decision, history=None, **fields):
     sources = TimelineInput(
-        volume=decision.assessment.volume,
+        drawn=drawn_bucket(decision.assessment),
         history=history or a_history(),
         start_s=FINE_PERIOD.start_s,
         now_s=NOW_S,
         assessment=decision.assessment,
         **fields,
     )
-    return VolumeDetail(
+    return ResourceDetail(
         decision=decision, timeline=build_timeline(sources), activities=some_activities(decision)
     )
 
@@ -128,7 +143,7 @@ def a_fleet_report(decisions, *, detailed=(), policy=None, **changes):
     ordered = sorted(decisions, key=urgency_of)
     policy = policy or Policy()
     chosen = detailed or [d for d in ordered if d.level.is_alerting or d.assessment.is_fault]
-    details = {decision.volume_id: volume_details(decision) for decision in chosen}
+    details = {resource_id_of(decision): volume_details(decision) for decision in chosen}
     flat = Series.from_pairs(
         (COARSE_PERIOD.start_s + nth * COARSE_PERIOD.period_s, 100.0) for nth in range(COARSE_PERIOD.count)
     )
@@ -159,13 +174,15 @@ def a_fleet_report(decisions, *, detailed=(), policy=None, **changes):
         "axis": COARSE_PERIOD,
         "details": details,
         "balances": {
-            d.volume_id: flat for d in ordered if d.volume_id not in details and d.assessment.sample
+            resource_id_of(d): flat
+            for d in ordered
+            if resource_id_of(d) not in details and d.assessment.sample
         },
         "activities": sorted(activities, key=lambda action: -action.at_s),
         "costs": summarise_costs(
             stays,
             states={"vol-0a1": a_state(flip=a_flip(usd_per_month=10.0))},
-            volumes=[d.assessment.volume for d in ordered],
+            volumes=[d.assessment.resource for d in ordered if isinstance(d.assessment.resource, Volume)],
             policy=policy.flip,
             start_s=NOW_S - DAY.total_seconds(),
             end_s=NOW_S,

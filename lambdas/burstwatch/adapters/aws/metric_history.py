@@ -1,4 +1,4 @@
-"""Reads days of metrics of many volumes, with a few volumes in each call."""
+"""Reads days of metrics of many volumes or instances, with a few of them in each call."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from burstwatch.adapters.aws.cloudwatch import BATCH_SIZE, CloudWatchReader, MetricQuery
 from burstwatch.adapters.aws.errors import AwsFailure
+from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.buckets.series import PERIOD_S, Series
+from burstwatch.core.ebs.gp2_bucket import EBS_IO
 from burstwatch.core.ebs.metric_history import MetricHistory
 
 DATAPOINTS_PER_CALL: Final = 100_800
@@ -19,20 +21,21 @@ DATAPOINTS_PER_S: Final = 300_000
 Source: the CloudWatch user guide, "CloudWatch service quotas".
 """
 
-_METRIC_AND_STAT: Final = {
-    "read_ops": ("VolumeReadOps", "Sum"),
-    "write_ops": ("VolumeWriteOps", "Sum"),
-    "read_bytes": ("VolumeReadBytes", "Sum"),
-    "write_bytes": ("VolumeWriteBytes", "Sum"),
-    "balance": ("BurstBalance", "Minimum"),
+_LOAD_METRICS: Final = {
+    "read_ops": "ReadOps",
+    "write_ops": "WriteOps",
+    "read_bytes": "ReadBytes",
+    "write_bytes": "WriteBytes",
 }
-ALL_METRICS: Final = tuple(_METRIC_AND_STAT)
+_PREFIXES: Final = {"VolumeId": "Volume", "InstanceId": "EBS"}
+"""The load of a volume is ``VolumeReadOps``, that of an instance ``EBSReadOps``."""
+ALL_METRICS: Final = (*_LOAD_METRICS, "balance")
 METRICS_PER_VOLUME: Final = len(ALL_METRICS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryResult:
-    """The histories of some volumes by ID; a volume is ``unread`` if any of its metrics could not be read."""
+    """The histories of some resources by ID; one is ``unread`` if any of its metrics could not be read."""
 
     histories: Mapping[str, MetricHistory]
     unread: Mapping[str, AwsFailure]
@@ -44,7 +47,8 @@ class HistoryReader:
 
     CloudWatch bills each requested metric, however many datapoints it has, so the queries are few and the
     spans long. Five metrics of a volume cost $0.00005, for a day or for nine weeks. ``metrics`` are the
-    wanted fields of ``MetricHistory``; the others stay empty.
+    wanted fields of ``MetricHistory``; the others stay empty. ``kind`` says which balance, and whether the
+    IDs are those of volumes or of instances; the period must be a multiple of that of its metric.
     """
 
     def __init__(
@@ -54,10 +58,17 @@ class HistoryReader:
         period_s: int,
         workers: int = 8,
         metrics: Sequence[str] = ALL_METRICS,
+        kind: BucketKind = EBS_IO,
     ) -> None:
         self._period_s = period_s
         self._workers = workers
-        self._metrics = {name: _METRIC_AND_STAT[name] for name in metrics}
+        self._dimension = kind.dimension
+        self._metrics = {
+            name: (kind.metric, "Minimum")
+            if name == "balance"
+            else (f"{_PREFIXES[kind.dimension]}{_LOAD_METRICS[name]}", "Sum")
+            for name in metrics
+        }
         datapoints_per_s = DATAPOINTS_PER_S * period_s / PERIOD_S
         fixed_period_client: Any = FixedPeriodClient(client, period_s)
         self._reader = CloudWatchReader(fixed_period_client, workers=1, datapoints_per_s=datapoints_per_s)
@@ -89,7 +100,10 @@ class HistoryReader:
 
     def _read_batch(self, volume_ids: Sequence[str], start_s: int, end_s: int) -> HistoryResult:
         queries_by_volume = {
-            i: {name: MetricQuery(i, *metric_and_stat) for name, metric_and_stat in self._metrics.items()}
+            i: {
+                name: MetricQuery(i, *metric_and_stat, self._dimension)
+                for name, metric_and_stat in self._metrics.items()
+            }
             for i in volume_ids
         }
         result = self._reader.read(

@@ -104,11 +104,3 @@ def test_an_st1_volume_is_shown_and_explained_in_mib(cli, lab):
     assert "40 MiB/s for st1 of 1,024 GiB, which bursts to 250 MiB/s" in explanation
     assert "% of 1,048,576 =" in explanation
     assert "/ (250 - 40) =" in explanation
-
-
-def test_a_plot_of_an_st1_volume_is_refused_with_the_commands_that_show_it(cli, lab):
-    volume_id = add_st1(lab)
-    result = cli.run("plot", volume_id)
-    assert result.code == 1
-    assert f"{volume_id} is st1, and plot shows gp2 volumes only" in result.err
-    assert f"burstctl which {volume_id}" in result.err

@@ -139,7 +139,7 @@ def test_each_volume_has_its_balance_over_the_time_requested_and_gaps_stay_gaps(
 
 
 def test_calm_volumes_cost_one_metric_each_and_those_that_matter_three(cli, lab, page, monkeypatch):
-    monkeypatch.setattr(collect, "MAX_DETAILED_VOLUMES", 2)
+    monkeypatch.setattr(collect, "MAX_DETAILED", 2)
     for nth in range(5):
         add_calm(lab, f"web-{nth}")
     add_critical(lab)

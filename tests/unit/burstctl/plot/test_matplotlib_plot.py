@@ -12,7 +12,9 @@ from matplotlib.text import Text
 from test_terminal_plot import (
     VOLUME_FIELDS,
     a_bad_day,
+    a_draining_instance,
     a_flipped_and_returned_volume,
+    a_slow_disk,
     exhausted,
     plotted_of,
 )
@@ -89,6 +91,8 @@ SHAPES = {
     "a bad day": a_bad_day,
     "there and back": a_flipped_and_returned_volume,
     "exhausted": exhausted,
+    "an instance": a_draining_instance,
+    "a slow disk": a_slow_disk,
     "full": full,
     "many events": with_many_events,
     "a wide name": lambda: with_a_long_name("W"),

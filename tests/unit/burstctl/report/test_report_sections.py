@@ -65,6 +65,11 @@ def test_an_axis_covers_the_time_requested_and_lies_on_multiples_of_its_period()
     assert axis.end_s >= at("12:00")
 
 
+def test_an_axis_is_no_finer_than_the_metric():
+    axis = choose_axis(0, 6 * HOUR_S, max_points=1_000, metric_period_s=300)
+    assert (axis.period_s, axis.count) == (300, 72)
+
+
 def test_beyond_fifteen_days_cloudwatch_keeps_no_minutes():
     assert choose_axis(0, 16 * 24 * HOUR_S, max_points=100_000).period_s == 300
 

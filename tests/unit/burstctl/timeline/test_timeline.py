@@ -2,16 +2,20 @@
 
 import pytest
 
+from burstctl.timeline.data_gap import DataGapReason
+from burstctl.timeline.drawn_bucket import drawn_instance, drawn_volume
 from burstctl.timeline.timeline import (
-    DataGapReason,
     TimelineInput,
     build_timeline,
     contiguous_pieces,
     downsample,
 )
 from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.assess_instance import InstanceReading, assess_instance
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.metric_history import MetricHistory
+from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT
+from burstwatch.core.policy.policy import Policy
 from support.builders.core_values import (
     GP3,
     IO1,
@@ -22,6 +26,7 @@ from support.builders.core_values import (
     a_volume,
     a_volume_as,
     an_assessment,
+    an_instance,
     at,
 )
 from support.builders.history import a_history, a_level, a_round_trip, falling, minutes
@@ -32,7 +37,9 @@ NOW = "12:00"
 def a_chronology(history: MetricHistory, *, start="11:00", now=NOW, **fields):
     volume = fields.pop("volume", a_volume())
     return build_timeline(
-        TimelineInput(volume=volume, history=history, start_s=int(at(start)), now_s=at(now), **fields)
+        TimelineInput(
+            drawn=drawn_volume(volume), history=history, start_s=int(at(start)), now_s=at(now), **fields
+        )
     )
 
 
@@ -41,7 +48,7 @@ def gap_reasons(timeline):
 
 
 def limits(timeline):
-    return [(limit.start_s, limit.end_s, limit.sustained_iops, limit.max_iops) for limit in timeline.limits]
+    return [(limit.start_s, limit.end_s, limit.sustained, limit.maximum) for limit in timeline.limits]
 
 
 def test_operations_are_a_second_and_the_reads_among_them_are_known():
@@ -57,7 +64,9 @@ def test_of_a_period_with_only_reads_or_writes_the_known_half_is_a_minimum():
         read_ops=Series((0, 300), (300.0, 600.0)),
         write_ops=Series((300,), (1200.0,)),
     )
-    timeline = build_timeline(TimelineInput(volume=a_volume(), history=history, start_s=0, now_s=900))
+    timeline = build_timeline(
+        TimelineInput(drawn=drawn_volume(a_volume()), history=history, start_s=0, now_s=900)
+    )
     assert timeline.served == Series((0, 300), (1.0, 6.0))
 
 
@@ -67,7 +76,10 @@ def test_a_period_that_is_not_over_has_no_rate_yet():
     for now_s in (420, 600, 719):
         timeline = build_timeline(
             TimelineInput(
-                volume=a_volume(), history=MetricHistory(period_s=300, read_ops=ops), start_s=0, now_s=now_s
+                drawn=drawn_volume(a_volume()),
+                history=MetricHistory(period_s=300, read_ops=ops),
+                start_s=0,
+                now_s=now_s,
             )
         )
         assert timeline.served == Series((0,), (100.0,)), "the last minute is owed for two more"
@@ -208,6 +220,93 @@ def test_entries_from_a_clock_that_is_ahead_are_left_out():
         a_history(falling("09:00", 90, 0, 60)), start="09:00", now="10:15", entries=a_round_trip()
     )
     assert [mark.letter for mark in timeline.events] == ["F"]
+
+
+def an_instance_chronology(kind, history, *, instance=None, now=NOW, **fields):
+    inputs = TimelineInput(
+        drawn=drawn_instance(instance or an_instance(), kind),
+        history=history,
+        start_s=int(at("11:00")),
+        now_s=at(now),
+        **fields,
+    )
+    return build_timeline(inputs)
+
+
+def every_five_minutes(count, value, *, first="11:00"):
+    return Series(tuple(int(at(first)) + 300 * n for n in range(count)), (float(value),) * count, 300)
+
+
+def test_the_load_and_the_limits_of_an_instance_are_those_of_its_bucket():
+    mib = 2**20
+    history = MetricHistory(
+        period_s=300,
+        balance=every_five_minutes(10, 80),
+        read_ops=every_five_minutes(10, 300 * 1_000),
+        write_ops=every_five_minutes(10, 300 * 3_000),
+        read_bytes=every_five_minutes(10, 300 * 10 * mib),
+        write_bytes=every_five_minutes(10, 300 * 90 * mib),
+    )
+    io = an_instance_chronology(INSTANCE_IO, history)
+    throughput = an_instance_chronology(INSTANCE_THROUGHPUT, history)
+    assert (set(io.served.values), set(io.reads.values)) == ({4_000.0}, {1_000.0})
+    assert (set(throughput.served.values), set(throughput.reads.values)) == ({100.0}, {10.0})
+    # the type's maximum, though its one volume serves 3,000 IOPS and 125 MiB/s
+    assert limits(io) == [(at("11:00"), io.end_s, 3_600, 18_750)]
+    [(_, _, sustained, maximum)] = limits(throughput)
+    assert (round(sustained, 2), round(maximum, 2)) == (77.49, 566.24)
+
+
+def test_an_instance_may_owe_the_datapoints_of_a_quarter_of_an_hour():
+    history = MetricHistory(period_s=300, balance=every_five_minutes(9, 80))
+    assert gap_reasons(an_instance_chronology(INSTANCE_IO, history)) == [], "seen until 11:45"
+    late = an_instance_chronology(INSTANCE_IO, history, now="12:01")
+    assert gap_reasons(late) == [(at("11:45"), at("12:01"), DataGapReason.GAP)]
+
+
+def test_before_its_last_start_an_instance_was_not_running():
+    instance = an_instance(launched_at=NOON.replace(hour=11, minute=20))
+    history = MetricHistory(period_s=300, balance=every_five_minutes(5, 100, first="11:25"))
+    assert gap_reasons(an_instance_chronology(INSTANCE_IO, history, instance=instance)) == [
+        (at("11:00"), at("11:20"), DataGapReason.NOT_RUNNING),
+        (at("11:20"), at("11:25"), DataGapReason.GAP),
+    ]
+
+
+def test_a_gap_of_an_instance_has_the_reason_that_the_assessment_knows():
+    instance = an_instance(has_detailed_monitoring=True)
+    assessment = assess_instance(
+        instance,
+        INSTANCE_THROUGHPUT,
+        InstanceReading(balance=Series(), publishes_others=True),
+        now_s=at(NOW),
+        telemetry=Policy().telemetry,
+    )
+    timeline = an_instance_chronology(
+        INSTANCE_THROUGHPUT, MetricHistory(period_s=300), instance=instance, assessment=assessment
+    )
+    assert gap_reasons(timeline) == [(at("11:00"), at(NOW), DataGapReason.DETAILED_MONITORING)]
+
+
+def test_an_instance_of_a_type_without_known_limits_has_none():
+    history = MetricHistory(period_s=300, balance=every_five_minutes(10, 80))
+    assert an_instance_chronology(INSTANCE_IO, history, instance=an_instance(limits=None)).limits == []
+
+
+def test_the_load_and_the_limits_of_an_st1_volume_are_in_mib():
+    # 1 TiB sustains 40 MiB/s and bursts to 250
+    volume = a_volume(1_024, volume_type="st1")
+    balance = falling("11:00", 90, 1, 59)
+    history = MetricHistory(
+        period_s=60,
+        balance=balance,
+        read_bytes=Series(balance.starts_at_s, (60 * 200.0 * 2**20,) * len(balance)),
+        write_ops=Series(balance.starts_at_s, (600.0,) * len(balance)),
+    )
+    timeline = a_chronology(history, volume=volume, assessment=an_assessment(balance, volume=volume))
+    assert set(timeline.served.values) == {200.0}
+    assert limits(timeline) == [(at("11:00"), timeline.end_s, 40, 250)]
+    assert timeline.forecast_cone.estimated_empty_at_s is not None
 
 
 def test_pieces_end_at_gaps():
