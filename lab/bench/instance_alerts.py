@@ -8,12 +8,14 @@ type, or is split over two default gp3. Within a recorded step, the load is flat
 of the type. The lab simulates the buckets. Without TRACES, only the synthetic loads of this script are used.
 
 CloudWatch shows the minimum of five minutes 60 to 300 s after the period. From that, burstwatch assesses each
-bucket, decides, and chooses its next poll, with the default policy. The alarms are those on both balances at
-the 10 % that AWS recommends. They see a datapoint at once when it appears, and its minimum, not its mean.
+bucket, decides, and chooses its next poll, with the default policy. The alarms are on both balances: at the
+10 % that AWS recommends, after one datapoint or three in a row, and at the balance at which a burst at the
+maximum leaves the lead of the bound. They see a datapoint at once when it appears, and its minimum.
 
-``in time`` are depletions announced at least as early as the bound says: ``act_lead`` of the bucket, or less
-if it held too little when its last fall without a pause began. An alert is needless if the bucket is not empty
-within the next 24 hours. If the recording ends before, it starts again.
+A depletion counts again only after the bucket was half full. ``in time`` are depletions announced at least as
+early as the bound says: ``act_lead`` of the bucket, or less if it held too little when its last fall without a
+pause began. An alert is needless if the bucket is not empty within the next 24 hours. If the recording ends
+before, it starts again.
 """
 
 import argparse
@@ -21,6 +23,7 @@ import math
 import random
 import sys
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -41,13 +44,13 @@ from burstlab.model.load import Load, ScaledLoad, SizedLoad
 from burstlab.model.load import Recording as LabRecording
 from burstlab.model.minute_history import MINUTE_S
 from burstlab.model.volume import LabVolume
-from burstlab.score.burstwatch_runner import BucketRecorder, record_decision
 from burstlab.score.cases import BurstyLoad, LoadShape
 from burstlab.score.ground_truth import DAY_S, START, START_S, Depletion, GroundTruth
 from burstlab.score.job import find_lead_s
-from burstlab.score.record import AlertStart
+from burstlab.score.record import SpanRecorder
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.assessment.assess_instance import InstanceReading, assess_instance
+from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.instances.instance import Instance
@@ -63,6 +66,7 @@ from burstwatch.core.watch.decision import TickContext
 PERIOD_S: Final = 300
 SETTINGS: Final = LabSettings(lag_s=60, lag_most_s=300)
 ALARM_PCT: Final = 10.0
+_REARM_PCT: Final = 50.0
 INSTANCE_ID: Final = "i-00000000000000001"
 _READ_SPAN_S: Final = 4_500
 """How far back the watchdog reads: its longest horizon, and a quarter of an hour."""
@@ -74,7 +78,12 @@ VOLUMES: Final = {
     "type's maximum": [{"volume_type": "io2", "iops": 64_000}],
     "two gp3": [{"volume_type": "gp3", "iops": 3_000, "throughput_mib_s": 125}] * 2,
 }
-BURSTWATCH, ALARM, SLOW_ALARM = "burstwatch", "alarm, 1 datapoint", "alarm, 3 datapoints"
+LEVELS: Final = {"burstwatch, from warning": Level.WARNING, "burstwatch, critical": Level.CRITICAL}
+ALARMS: Final = {"alarm at 10 %": 1, "alarm at 10 %, 3 in a row": 3}
+"""The datapoints in a row that each needs."""
+EARLY_ALARM: Final = "alarm with the bound's lead"
+WATCHERS: Final = (*LEVELS, *ALARMS, EARLY_ALARM)
+Spans = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +105,9 @@ class Case:
     @property
     def phase(self) -> float:
         """Where between two sweeps it is polled, 0 to 1: the same in every run."""
-        text = f"{self.recording.folder}/{self.number}/{self.type_name}/{self.peak}/{self.shape}/{self.volumes}"
+        text = (
+            f"{self.recording.folder}/{self.number}/{self.type_name}/{self.peak}/{self.shape}/{self.volumes}"
+        )
         return int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big") / 2**32
 
 
@@ -110,14 +121,13 @@ class Announcement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one watcher did for one instance, both buckets together; alerts that were ``needless``."""
+    """What one watcher did for one instance, both buckets together."""
 
     case: Case
     watcher: str
     announcements: Sequence[Announcement]
-    criticals: int
-    needless_criticals: int
-    needless_warnings: int
+    alerts: int
+    needless_alerts: int
 
 
 def synthetic_recordings() -> list[Recording]:
@@ -130,7 +140,9 @@ def synthetic_recordings() -> list[Recording]:
         lambda step: 1.0 if step % 12 < 2 else 0.1,  # ten minutes of each hour
         lambda step: 0.1 + 0.9 * step / (_SYNTHETIC_DAYS * _DAY_STEPS),  # a load that grows
         lambda step: 1.0 if 432 <= step < 576 else 0.02,  # half a day without a pause
-        lambda step: 1.0 if any(0 <= step - start < 1 + start % 3 for start in starts) else 0.2,  # short bursts
+        lambda step: (
+            1.0 if any(0 <= step - start < 1 + start % 3 for start in starts) else 0.2
+        ),  # short bursts
         lambda step: 0.6 if step % 2 else 1.0,  # never quiet
     ]
     loads = [[shape(step) for step in range(_SYNTHETIC_DAYS * _DAY_STEPS)] for shape in shapes]
@@ -148,7 +160,9 @@ def make_load(case: Case) -> SizedLoad:
     recording, limits = case.recording, TYPES[case.type_name]
     scale = case.peak * scale_to_baseline(recording, case.type_name)
     kib = 1_024 * sum(recording.mib_s) / sum(recording.iops)
-    load: Load = LabRecording(recording.step_s, [0.0] * len(recording.iops), [scale * r for r in recording.iops])
+    load: Load = LabRecording(
+        recording.step_s, [0.0] * len(recording.iops), [scale * r for r in recording.iops]
+    )
     if case.shape is LoadShape.BURSTY:
         load = BurstyLoad(load, min(limits.max_iops, limits.max_throughput_mib_s * 1_024 / kib))  # type: ignore[arg-type]
     return SizedLoad(load=load, operation_kib=kib)
@@ -180,14 +194,14 @@ def simulate(case: Case) -> tuple[Instance, list[GroundTruth]]:
         assert simulated is not None
         assert simulated.buckets is not None
         first, last = from_s // MINUTE_S, fleet.now_s() // MINUTE_S
-        for values, bucket in zip(minima, simulated.buckets, strict=True):
+        for known, bucket in zip(minima, simulated.buckets, strict=True):
             # the lab simulates no minute in which the bucket stays full
             day = [100.0] * (last - first)
             for run in bucket.history.runs(first, last):
                 for index in range(run.minute_count):
                     level = (run.minimum + index * run.step) / FULL_CREDITS
                     day[run.first_minute - first + index] = 100 * level
-            values += day
+            known += day
     truths = [GroundTruth(case.duration_s, values, (), 0.0) for values in minima]
     return instance, truths
 
@@ -209,7 +223,8 @@ class PublishedBalance:
         ]
         starts_s = range(START_S, START_S + truth.duration_s, PERIOD_S)
         shown_at_s = [
-            start_s + PERIOD_S + datapoint_lag_s(INSTANCE_ID, start_s // MINUTE_S, SETTINGS) for start_s in starts_s
+            start_s + PERIOD_S + datapoint_lag_s(INSTANCE_ID, start_s // MINUTE_S, SETTINGS)
+            for start_s in starts_s
         ]
         return cls(values, shown_at_s)
 
@@ -223,12 +238,14 @@ class PublishedBalance:
 
 def watch(
     instance: Instance, kind: BucketKind, balance: PublishedBalance, policy: Policy, *, phase: float
-) -> BucketRecorder:
-    """Let burstwatch poll one bucket to the end."""
-    recorder, state, settings = BucketRecorder(), None, read_tags({}, policy.mode)
+) -> dict[str, Spans]:
+    """Let burstwatch poll one bucket to the end; when it was at each of ``LEVELS`` or above."""
+    state, settings = None, read_tags({}, policy.mode)
+    spans = {name: SpanRecorder() for name in LEVELS}
     interval_s = sweep_interval_s(_bucket(instance, kind), policy.cadence)
     tick_at_s = START_S + 2 * PERIOD_S + int(phase * interval_s) // TICK_S * TICK_S
-    while tick_at_s < START_S + len(balance.values) * PERIOD_S:
+    end_s = START_S + len(balance.values) * PERIOD_S
+    while tick_at_s < end_s:
         now_s = tick_at_s + PASS_DELAY_S
         series = balance.read(now_s)
         if state is None and min(series.values) >= policy.cadence.calm_from_pct:
@@ -244,31 +261,49 @@ def watch(
             policy=policy,
             context=TickContext(now_s=now_s, tick_at_s=tick_at_s, location=AwsLocation(region="us-east-1")),
         )
-        record_decision(recorder, decision, now_s)
+        for name, level in LEVELS.items():
+            if decision.level is not Level.UNKNOWN:
+                spans[name].set(now_s, is_on=decision.level.rank >= level.rank)
         state = decision.change.state if decision.change else state
         tick_at_s += decision.poll_interval_s or interval_s
-    return recorder
+    return {name: recorder.close(end_s) for name, recorder in spans.items()}
 
 
-def find_alarms(balance: PublishedBalance, datapoints: int) -> list[tuple[int, int]]:
-    """The spans in which an alarm is active: this many datapoints in a row were below its threshold."""
-    spans: list[tuple[int, int]] = []
-    below, alarm_at_s = 0, None
+def find_alarms(balance: PublishedBalance, threshold_pct: float, datapoints: int = 1) -> Spans:
+    """When an alarm is active: from so many datapoints in a row below its threshold to the first above."""
+    spans, below = SpanRecorder(), 0
     for value, shown_at_s in zip(balance.values, balance.shown_at_s, strict=True):
-        below = below + 1 if value < ALARM_PCT else 0
-        if below >= datapoints and alarm_at_s is None:
-            alarm_at_s = int(shown_at_s)
-        elif not below and alarm_at_s is not None:
-            spans.append((alarm_at_s, int(shown_at_s)))
-            alarm_at_s = None
-    return spans if alarm_at_s is None else [*spans, (alarm_at_s, int(balance.shown_at_s[-1]))]
+        below = below + 1 if value < threshold_pct else 0
+        if not 0 < below < datapoints:
+            spans.set(int(shown_at_s), is_on=below > 0)
+    return spans.close(START_S + len(balance.values) * PERIOD_S)
 
 
-def bound_lead_s(depletion: Depletion, balance: PublishedBalance, bucket: Bucket, cadence: CadencePolicy) -> float:
+def early_threshold_pct(bucket: Bucket, cadence: CadencePolicy) -> float:
+    """The balance that lasts for the lag and the lead at the highest drain: 73 % of a bucket of 30 min."""
+    seconds = cadence.act_lead.total_seconds() + cadence.metric_lag.total_seconds()
+    return min(cadence.watch_below_pct, 100 * seconds * bucket.highest_drain_per_s / bucket.capacity)
+
+
+def find_depletions(truth: GroundTruth) -> list[Depletion]:
+    """Each time the bucket became empty; again only after it was half full."""
+    depletions: list[Depletion] = []
+    first = 0
+    for depletion in truth.depletions:
+        minute = (depletion.empty_at_s - START_S) // MINUTE_S
+        if not depletions or max(truth.minima[first:minute]) >= _REARM_PCT:
+            depletions.append(depletion)
+            first = minute
+    return depletions
+
+
+def bound_lead_s(
+    depletion: Depletion, balance: PublishedBalance, bucket: Bucket, cadence: CadencePolicy
+) -> float:
     """The lead that the rule of polling leaves at worst, with what was in the bucket when it began to fall.
 
-    Example: a bucket that lasts 30 min at most, and fell from 60 % on. 18 min less 10 for the lag, one for the
-    slack and one for the interval of polling are 6 min.
+    Example: a full bucket lasts 30 min at least, and it fell from 60 % on. 18 min less 10 for the lag, one for
+    the slack and one for the interval of polling are 6 min.
     """
     index = (depletion.empty_at_s - START_S) // PERIOD_S
     while index > 0 and balance.values[index - 1] > balance.values[index]:
@@ -288,8 +323,8 @@ def _bucket(instance: Instance, kind: BucketKind) -> Bucket:
 
 def score(case: Case) -> list[Outcome]:
     """What each watcher did for both buckets of a case."""
-    announcements: dict[str, list[Announcement]] = {BURSTWATCH: [], ALARM: [], SLOW_ALARM: []}
-    counts = {watcher: [0, 0, 0] for watcher in announcements}
+    announcements: dict[str, list[Announcement]] = {watcher: [] for watcher in WATCHERS}
+    alerts, needless = Counter[str](), Counter[str]()
     instance, truths = simulate(case)
     for kind, truth in zip(INSTANCE_KINDS, truths, strict=True):
         bucket = _bucket(instance, kind)
@@ -298,38 +333,29 @@ def score(case: Case) -> list[Outcome]:
         if not bucket.highest_drain_per_s or min(truth.minima) >= policy.cadence.watch_below_pct:
             continue
         balance = PublishedBalance.of(truth)
-        recorder = watch(instance, kind, balance, policy, phase=case.phase)
-        fast, slow = find_alarms(balance, 1), find_alarms(balance, 3)
-        spans = {
-            BURSTWATCH: recorder.alert_spans.close(START_S + truth.duration_s), ALARM: fast, SLOW_ALARM: slow
-        }  # fmt: skip
-        alerts = {
-            BURSTWATCH: recorder.alerts,
-            ALARM: [AlertStart(start_s, is_critical=True) for start_s, _ in fast],
-            SLOW_ALARM: [AlertStart(start_s, is_critical=True) for start_s, _ in slow],
-        }
-        for watcher, made in alerts.items():
+        spans_by_watcher = watch(instance, kind, balance, policy, phase=case.phase)
+        spans_by_watcher |= {name: find_alarms(balance, ALARM_PCT, count) for name, count in ALARMS.items()}
+        spans_by_watcher[EARLY_ALARM] = find_alarms(balance, early_threshold_pct(bucket, policy.cadence))
+        depletions = find_depletions(truth)
+        for watcher, spans in spans_by_watcher.items():
             announcements[watcher] += [
                 Announcement(
-                    lead_s=find_lead_s(depletion, spans[watcher]),
+                    lead_s=find_lead_s(depletion, spans),
                     bound_lead_s=bound_lead_s(depletion, balance, bucket, policy.cadence),
                 )
-                for depletion in truth.depletions
+                for depletion in depletions
             ]
-            needless = [alert for alert in made if not truth.is_empty_within(alert.at_s)]
-            counts[watcher][0] += sum(alert.is_critical for alert in made)
-            counts[watcher][1] += sum(alert.is_critical for alert in needless)
-            counts[watcher][2] += sum(not alert.is_critical for alert in needless)
+            alerts[watcher] += len(spans)
+            needless[watcher] += sum(not truth.is_empty_within(start_s) for start_s, _ in spans)
     return [
         Outcome(
             case=case,
             watcher=watcher,
             announcements=announcements[watcher],
-            criticals=criticals,
-            needless_criticals=needless_criticals,
-            needless_warnings=needless_warnings,
+            alerts=alerts[watcher],
+            needless_alerts=needless[watcher],
         )
-        for watcher, (criticals, needless_criticals, needless_warnings) in counts.items()
+        for watcher in announcements
     ]
 
 
@@ -345,26 +371,26 @@ def make_cases(recordings: Sequence[Recording], peaks: Sequence[float]) -> list[
 
 def format_rows(outcomes: Sequence[Outcome], *labels: str) -> Iterator[str]:
     """A row for each watcher."""
-    for watcher in (BURSTWATCH, ALARM, SLOW_ALARM):
+    for watcher in WATCHERS:
         mine = [outcome for outcome in outcomes if outcome.watcher == watcher]
         days = sum(outcome.case.duration_s for outcome in mine) / DAY_S
         announcements = [announcement for outcome in mine for announcement in outcome.announcements]
         leads_min = [(announcement.lead_s or 0) / 60 for announcement in announcements]
         bounds_min = [announcement.bound_lead_s / 60 for announcement in announcements]
         in_time = sum(lead >= bound for lead, bound in zip(leads_min, bounds_min, strict=True))
-        criticals, warnings = (
-            sum(getattr(outcome, name) for outcome in mine) for name in ("needless_criticals", "needless_warnings")
-        )
+        announced = sum(announcement.lead_s is not None for announcement in announcements)
+        needless = sum(outcome.needless_alerts for outcome in mine)
         cells = [
             *labels,
             watcher,
             f"{days:,.0f}",
-            f"{sum(announcement.lead_s is not None for announcement in announcements):,} of {len(announcements):,}",
+            f"{announced:,} of {len(announcements):,}",
             f"{in_time:,}",
             f"{min(leads_min):.0f} / {median(leads_min):.0f}" if leads_min else "",
             f"{min(bounds_min):.0f} / {median(bounds_min):.0f}" if bounds_min else "",
-            f"{100 * criticals / days:.2f}",
-            f"{100 * warnings / days:.2f}",
+            f"{sum(outcome.alerts for outcome in mine):,}",
+            f"{needless:,}",
+            f"{100 * needless / days:.2f}",
         ]
         yield f"| {' | '.join(cells)} |"
 
@@ -384,7 +410,9 @@ def main() -> None:
     if options.traces is None:
         print("no TRACES: recorded load is skipped, and only the synthetic loads are used", file=sys.stderr)
     else:
-        read = [recording for recording in read_recordings(options.traces, options.kib) if sum(recording.iops)]
+        read = [
+            recording for recording in read_recordings(options.traces, options.kib) if sum(recording.iops)
+        ]
         recordings += map(with_even_operations, read)
     cases = make_cases(recordings, [float(text) for text in options.peaks.split(",")])[:: options.every]
     outcomes: list[Outcome] = []
@@ -395,7 +423,7 @@ def main() -> None:
                 print(f"\r{number:,} of {len(cases):,} cases", end="", file=sys.stderr)
     titles = (
         "load", "shape", "volumes", "watcher", "instance-days", "announced", "in time",
-        "lead, min: least / median", "bound", "needless criticals /100 days", "needless warnings",
+        "lead, min: least / median", "bound", "alerts", "needless", "per 100 days",
     )  # fmt: skip
     print(f"| {' | '.join(titles)} |\n| --- | --- | --- | --- |{' ---: |' * (len(titles) - 4)}")
     folders = dict.fromkeys(outcome.case.recording.folder for outcome in outcomes)

@@ -186,7 +186,9 @@ def print_shares() -> None:
     print(f"| --- |{' ---: |' * (len(VOLUMES) + 1)}")
     rows = {size: [name for name in limits if name.partition(".")[2] == size] for size in SIZES}
     for label, names in {**rows, "all with credits": list(limits)}.items():
-        cells = (share_proved(((name, limits[name]) for name in names), volumes) for volumes in VOLUMES.values())
+        cells = (
+            share_proved(((name, limits[name]) for name in names), volumes) for volumes in VOLUMES.values()
+        )
         print(f"| {label} | {len(names)} | {' | '.join(cells)} |")
 
 

@@ -26,8 +26,8 @@ _DEPLETION_ALERTS: Final = (AlertKind.DRAINING, AlertKind.EXHAUSTED)
 
 
 @dataclass(slots=True)
-class BucketRecorder:
-    """What was seen of one bucket so far."""
+class _VolumeRecorder:
+    """What was seen of one volume so far."""
 
     level: Level = Level.OK
     alerts: list[AlertStart] = field(default_factory=list)
@@ -66,7 +66,7 @@ def run_watchdog(
     services = build_services(fleet, SqliteLedger.in_memory(), policy, cloudwatch=reader)
     if not is_flipping:
         services = replace(services, modifier=None)
-    recorders = {case.volume_id: BucketRecorder() for case in cases}
+    recorders = {case.volume_id: _VolumeRecorder() for case in cases}
     remaining = sorted(cases, key=lambda case: case.duration_s, reverse=True)
     records: dict[str, CaseRecord] = {}
     tick_s = START_S
@@ -82,14 +82,13 @@ def run_watchdog(
         assert not report.internal_errors, report.internal_errors
         for decision in report.decisions:
             if (recorder := recorders.get(decision.volume_id)) is not None:
-                record_decision(recorder, decision, fleet.now_s())
+                _record_decision(recorder, decision, fleet.now_s())
         tick_s += MINUTE_S
         report_progress(len(remaining))
     return records
 
 
-def record_decision(recorder: BucketRecorder, decision: Decision, now_s: int) -> None:
-    """Note what was decided: alerts that begin, and whether one is active and the bucket in focus."""
+def _record_decision(recorder: _VolumeRecorder, decision: Decision, now_s: int) -> None:
     if decision.change is not None:
         state = decision.change.state
         recorder.focus_spans.set(now_s, is_on=state is not None and state.next_poll_at_s is not None)
@@ -112,11 +111,11 @@ def _is_critical(alert: Alert) -> bool:
     return alert.level.rank >= Level.CRITICAL.rank
 
 
-def _was_critical(recorder: BucketRecorder) -> bool:
+def _was_critical(recorder: _VolumeRecorder) -> bool:
     return recorder.level.rank >= Level.CRITICAL.rank
 
 
-def _finish_case(fleet: LabFleet, case: Case, recorder: BucketRecorder, metrics: int) -> CaseRecord:
+def _finish_case(fleet: LabFleet, case: Case, recorder: _VolumeRecorder, metrics: int) -> CaseRecord:
     end_s = START_S + case.duration_s
     volume = fleet.get(case.volume_id)
     assert volume is not None
