@@ -12,10 +12,10 @@ bucket, decides, and chooses its next poll, with the default policy. The alarms 
 10 % that AWS recommends, after one datapoint or three in a row, and at the balance at which a burst at the
 maximum leaves the lead of the bound. They see a datapoint at once when it appears, and its minimum.
 
-A depletion counts again only after the bucket was half full. ``in time`` are depletions announced at least as
-early as the bound says: ``act_lead`` of the bucket, or less if it held too little when its last fall without a
-pause began. An alert is needless if the bucket is not empty within the next 24 hours. If the recording ends
-before, it starts again.
+A depletion counts again only after the bucket was half full. ``in time`` are depletions announced at least
+as early as the bound says: ``act_lead`` of the bucket, or less if it held too little when its last fall
+without a pause began; if the bound leaves no lead, it is in time in any case. An alert is needless if the
+bucket is not empty within the next 24 hours. If the recording ends before, it starts again.
 """
 
 import argparse
@@ -201,7 +201,7 @@ def simulate(case: Case) -> tuple[Instance, list[GroundTruth]]:
                 for index in range(run.minute_count):
                     level = (run.minimum + index * run.step) / FULL_CREDITS
                     day[run.first_minute - first + index] = 100 * level
-            known += day
+            known.extend(day)
     truths = [GroundTruth(case.duration_s, values, (), 0.0) for values in minima]
     return instance, truths
 
@@ -300,10 +300,10 @@ def find_depletions(truth: GroundTruth) -> list[Depletion]:
 def bound_lead_s(
     depletion: Depletion, balance: PublishedBalance, bucket: Bucket, cadence: CadencePolicy
 ) -> float:
-    """The lead that the rule of polling leaves at worst, with what was in the bucket when it began to fall.
+    """The lead that the rule of polling leaves at worst, with what the bucket held when it began to fall.
 
-    Example: a full bucket lasts 30 min at least, and it fell from 60 % on. 18 min less 10 for the lag, one for
-    the slack and one for the interval of polling are 6 min.
+    Example: a full bucket lasts 30 min at least, and it fell from 60 % on. 18 min less 10 for the lag, one
+    for the slack and one for the interval of polling are 6 min.
     """
     index = (depletion.empty_at_s - START_S) // PERIOD_S
     while index > 0 and balance.values[index - 1] > balance.values[index]:
