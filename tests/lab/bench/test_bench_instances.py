@@ -66,7 +66,7 @@ def test_a_depletion_counts_again_only_after_the_bucket_was_half_full(alerts):
 
 def test_a_lasting_overload_is_announced_ahead_of_the_bound(alerts):
     load = [0.02] * 24 + [1.0] * 48
-    recording = alerts.Recording("set", 300, load, [rate / 32 for rate in load])
+    recording = alerts.Recording("set", 300, load, [rate * 4 / 1_024 for rate in load])
     case = alerts.Case(
         recording=recording,
         number=0,
@@ -78,7 +78,7 @@ def test_a_lasting_overload_is_announced_ahead_of_the_bound(alerts):
     outcomes = {outcome.watcher: outcome for outcome in alerts.score(case)}
     warned = outcomes["burstwatch, from warning"]
     assert warned.announcements
-    assert all(found.lead_s >= found.bound_lead_s for found in warned.announcements)
+    assert all(depletion.lead_s >= depletion.bound_lead_s for depletion in warned.announcements)
     assert warned.needless_alerts == 0
 
 
