@@ -3,20 +3,21 @@
     .venv/bin/python lab/bench/instance_alerts.py [TRACES] [--peaks 1.5,3,5] [--every N] [--workers N]
 
 Each load is the I/O of an instance of each of ``TYPES``. It is multiplied so that its busiest five minutes
-are as many times the baseline of the type as ``--peaks`` says. It goes to one volume that serves the maximum
-of the type, or is split over two default gp3. Within a recorded step, the load is flat, or one burst at the
-maximum of the type. The lab simulates the buckets. Without TRACES, only the synthetic loads of this script are
-used.
+are as many times the baseline of the type as ``--peaks`` says. It goes to one volume that serves the
+maximum of the type, or is split over two default gp3. Within a recorded step, the load is flat, or one
+burst at the maximum of the type. The lab simulates the buckets. Without TRACES, only the synthetic loads of
+this script are used.
 
-CloudWatch shows the minimum of five minutes 60 to 300 s after the period. From that, burstwatch assesses each
-bucket, decides, and chooses its next poll, with the default policy. One alarm on both balances is at the 10 %
-that AWS recommends, after one datapoint or three in a row. Another is at the balance at which a burst at the
-maximum leaves the lead of the bound. They see a datapoint at once when it appears, and its minimum.
+CloudWatch shows the minimum of five minutes 60 to 300 s after the period. From that, burstwatch assesses
+each bucket, decides, and chooses its next poll, with the default policy. One alarm on both balances is at
+the 10 % that AWS recommends, after one datapoint or three in a row. Another is at the balance at which a
+burst at the maximum leaves the lead of the bound. They see a datapoint at once when it appears, and its
+minimum.
 
-A depletion counts again only after the bucket was half full. It is ``in time`` if it was announced as early as
-the bound says: by ``act_lead`` of the bucket, or less if the last fall without a pause began low. If the bound
-leaves no lead, it is in time in any case. An alert is needless if its bucket is not empty within the next 24
-hours. If the recording ends before, it starts again.
+A depletion counts again only after the bucket was half full. It is ``in time`` if it was announced as early
+as the bound says: by ``act_lead`` of the bucket, or less if the last fall without a pause began low. If the
+bound leaves no lead, it is in time in any case. An alert is needless if its bucket is not empty within the
+next 24 hours. If the recording ends before, it starts again.
 """
 
 import argparse

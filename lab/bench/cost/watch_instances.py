@@ -2,11 +2,12 @@
 
     .venv/bin/python lab/bench/cost/watch_instances.py [--hours 6] [--volumes 1000] [--instances 500]
 
-The deployed function's ticks run for ``--hours`` of simulated time against the lab over HTTP. The calls of the
-real AWS clients are counted, and the sum is scaled to a month. The first sweep reads everything, and is not
-counted. The instances are of all types that have EBS credits, evenly by name. The gp2 volumes are spread
-over them: an even mix of sizes. With ``one in twenty``, the volumes of one instance in twenty are overloaded
-all the time, so they drain, and are empty then. That is the most expensive state: it is read every minute.
+The deployed function's ticks run for ``--hours`` of simulated time against the lab over HTTP. The calls of
+the real AWS clients are counted, and the sum is scaled to a month. The first sweep reads everything, and is
+not counted. The instances are of all types that have EBS credits, evenly by name. The gp2 volumes are
+spread over them: an even mix of sizes. With ``one in twenty``, the volumes of one instance in twenty are
+overloaded all the time, so they drain, and are empty then. That is the most expensive state: it is read
+every minute.
 
 A second table has the share of types whose buckets are proved unable to drain, by size and volumes. These
 buckets are not read. Dollars are CloudWatch's for the metrics requested; describing is free.
