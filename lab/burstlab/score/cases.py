@@ -37,12 +37,13 @@ class NamedRecording:
 
 @dataclass(frozen=True, slots=True)
 class BurstyLoad:
-    """A recording in which each step is one burst at 3,000 IOPS, somewhere in the step, and nothing else.
+    """A recording in which each step is one burst at ``burst_iops``, somewhere in the step, and nothing else.
 
-    A step whose mean is 3,000 and more is flat: there is no burst above it.
+    A step whose mean is that much and more is flat: there is no burst above it.
     """
 
     recording: Recording
+    burst_iops: float = BURST_IOPS
 
     def segment(self, at_s: int, since_s: int) -> Segment:
         step_s = self.recording.step_s
@@ -51,9 +52,9 @@ class BurstyLoad:
         reads, writes = self.recording.read_iops[row], self.recording.write_iops[row]
         mean_iops = reads + writes
         ends_at_s = at_s + step_s - offset_s
-        if mean_iops <= 0 or mean_iops >= BURST_IOPS:
+        if mean_iops <= 0 or mean_iops >= self.burst_iops:
             return Segment(reads, writes, ends_at_s)
-        burst_s = max(1, round(step_s * mean_iops / BURST_IOPS))
+        burst_s = max(1, round(step_s * mean_iops / self.burst_iops))
         burst_offset_s = _burst_offset_s(row, step_s - burst_s)
         if offset_s < burst_offset_s:
             return Segment(0, 0, at_s + burst_offset_s - offset_s)

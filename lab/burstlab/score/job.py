@@ -121,9 +121,9 @@ def _score_burstwatch(
         depletion_scores = [
             DepletionScore(
                 is_from_high=depletion.is_from_high,
-                lead_s=_lead_s(depletion, record.alert_spans),
+                lead_s=find_lead_s(depletion, record.alert_spans),
                 is_in_focus=_is_covered(record.focus_spans, depletion.empty_at_s - act_lead_s),
-                minute_lead_s=_lead_s(depletion, minute_record.alert_spans) if minute_record else None,
+                minute_lead_s=find_lead_s(depletion, minute_record.alert_spans) if minute_record else None,
             )
             for depletion in ground_truth.depletions
         ]
@@ -191,7 +191,7 @@ def _baseline_tallies(
     baseline: Baseline, case: Case, ground_truth: GroundTruth, record: CaseRecord, settings: LabSettings
 ) -> list[Tally]:
     depletion_scores = [
-        DepletionScore(is_from_high=depletion.is_from_high, lead_s=_lead_s(depletion, record.alert_spans))
+        DepletionScore(is_from_high=depletion.is_from_high, lead_s=find_lead_s(depletion, record.alert_spans))
         for depletion in ground_truth.depletions
     ]
     tallies = [_tally_alerts(baseline.name, ground_truth, record, depletion_scores)]
@@ -256,7 +256,7 @@ def _make_outcome(job: Job, case: Case, ground_truth: GroundTruth, tallies: Sequ
     )
 
 
-def _lead_s(depletion: Depletion, alert_spans: Sequence[tuple[int, int]]) -> int | None:
+def find_lead_s(depletion: Depletion, alert_spans: Sequence[tuple[int, int]]) -> int | None:
     """How long before the depletion the active alert began, or the last one since the drain began."""
     alert_starts_s = [
         start_s
