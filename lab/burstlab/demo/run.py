@@ -144,17 +144,14 @@ def _usd_per_minute(configuration: Configuration, size_gib: int) -> float:
 class ResourceRun:
     """One resource of the demo: what happened to it, and what the ledger says of it.
 
-    ``state`` is the ledger's state of its bucket, None while it is calm.
+    ``subject`` is the key of its bucket in the ledger, ``state`` what is remembered of it: None while it is
+    calm.
     """
 
+    subject: str
     history: History
     entries: list[LedgerEntry] = field(default_factory=list)
     state: VolumeState | None = None
-
-    @property
-    def subject(self) -> str:
-        """The key of its bucket in the ledger."""
-        raise NotImplementedError
 
     @property
     def bucket_level(self) -> Level:
@@ -193,10 +190,6 @@ class VolumeRun(ResourceRun):
     current_type: str = "gp2"
 
     @property
-    def subject(self) -> str:
-        return self.volume_id
-
-    @property
     def volume(self) -> Volume:
         """As AWS describes it at the start."""
         return Volume(
@@ -228,7 +221,7 @@ class InstanceRun(ResourceRun):
     """The instance of the demo; it is only observed, so without the watchdog the same would happen."""
 
     spec: DemoInstance
-    history: InstanceHistory = field(default_factory=InstanceHistory)
+    history: InstanceHistory
     current_type: str = "EC2"
     has_bucket: bool = True
 
@@ -236,10 +229,6 @@ class InstanceRun(ResourceRun):
     def level(self) -> Level:
         """As it is judged now."""
         return self.bucket_level
-
-    @property
-    def subject(self) -> str:
-        return subject_of(ResourceType.INSTANCE, self.spec.instance_id, INSTANCE_IO.name)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -297,7 +286,7 @@ def open_demo(policy: Path, *, log: Callable[[str], None] | None = None) -> Iter
             unwatched_fleet=unwatched,
             watchdog=stack.enter_context(watchdog_context),
             volume_runs={volume_run.volume_id: volume_run for volume_run in volume_runs},
-            instance_run=InstanceRun(spec=INSTANCE),
+            instance_run=_start_instance(INSTANCE),
         )
         clock.advance(HISTORY_BEFORE_START.total_seconds())
         _place_holds(demo_run)
@@ -311,7 +300,9 @@ def _start_volume(spec: DemoVolume, watched: LabFleet, unwatched: LabFleet) -> V
         VolumeHistory(volume_id=volume_id),
         VolumeHistory(volume_id=_add_volume(unwatched, spec)),
     )
-    return VolumeRun(spec=spec, volume_id=volume_id, history=history, unwatched=unwatched_history)
+    return VolumeRun(
+        spec=spec, volume_id=volume_id, subject=volume_id, history=history, unwatched=unwatched_history
+    )
 
 
 def _add_volume(fleet: LabFleet, spec: DemoVolume) -> str:
@@ -330,6 +321,11 @@ def _add_volume(fleet: LabFleet, spec: DemoVolume) -> str:
             volume_id, from_at=silent_from_at, to_at=silent_from_at + timedelta(days=1), only_balance=True
         )
     return volume_id
+
+
+def _start_instance(spec: DemoInstance) -> InstanceRun:
+    subject = subject_of(ResourceType.INSTANCE, spec.instance_id, INSTANCE_IO.name)
+    return InstanceRun(spec=spec, subject=subject, history=InstanceHistory())
 
 
 def _add_instance(fleet: LabFleet, spec: DemoInstance) -> None:
