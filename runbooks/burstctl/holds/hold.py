@@ -187,7 +187,7 @@ def _print_unaffected_flips(context: CommandContext, placed: Sequence[Hold]) -> 
 
 
 def _print_volumes_of_instances(context: CommandContext, placed: Sequence[Hold]) -> None:
-    """Say that a hold on an instance is none on its volumes: they are flipped all the same."""
+    """Say that a hold on an instance does not hold its volumes: they may still be flipped."""
     instance_ids = [hold.volume_id for hold in placed if INSTANCE_ID.fullmatch(hold.volume_id or "")]
     if instance_ids and not context.options.json:
         print_info(f"the volumes of {', '.join(filter(None, instance_ids))} are not on hold")

@@ -130,7 +130,7 @@ def _choose_bucket(
 ) -> tuple[DrawnBucket, Decision | None]:
     """The bucket that is wanted, or else the one that empties first, and the decision about it.
 
-    A resource with the ignore tag has no decision, and the operator may name it all the same.
+    A resource with the ignore tag has no decision, and the operator may still name it.
     """
     pairs: list[tuple[DrawnBucket, Decision | None]] = [
         (drawn_bucket(decision.assessment), decision) for decision in sort_by_urgency(report.decisions)
@@ -156,7 +156,7 @@ def _choose_bucket(
 def _no_drain_reason(drawn: DrawnBucket) -> str | None:
     """The proof that the bucket cannot drain; None if it can.
 
-    A gp2 volume that cannot drain is drawn all the same, with the operations that it serves.
+    A gp2 volume that cannot drain is still drawn, with the operations that it serves.
 
     Raises:
     NothingToPlotError: the limits of an instance are not known.
