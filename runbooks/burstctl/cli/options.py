@@ -21,12 +21,12 @@ MAX_ORDER_DURATION: Final = timedelta(days=30)
 """A hold, or a flip with a return, that is longer than this is probably meant to be permanent."""
 
 VOLUME_NAMES: Final = (
-    "VOLUME is a volume ID, a unique Name tag, or an instance ID, which means all its volumes."
+    "VOLUME is the ID or the unique Name tag of a volume, or of an instance, which means all its volumes."
 )
 RESOURCE_NAMES: Final = (
     "RESOURCE is the ID of a volume or of an instance, or a Name tag that is unique among both."
 )
-INSTANCE_NAMES: Final = "INSTANCE is an instance ID, or a unique Name tag."
+INSTANCE_NAMES: Final = "INSTANCE is the ID or the unique Name tag of an instance."
 _DAY: Final = timedelta(days=1)
 _MAX_REASON_LENGTH: Final = 200  # it is quoted in alerts, tables and the history, beside other text
 INSTANCE_ID: Final = re.compile(r"i-([0-9a-f]{8}|[0-9a-f]{17})")

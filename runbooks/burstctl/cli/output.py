@@ -179,8 +179,11 @@ def _print_problem(label: str, style: str, text: str, subject: str) -> None:
     for line in rest:
         print_info(f"  {line}")
     if problem.fix:
-        fix = _wrap_to_terminal(f"  fix: {sanitise(problem.fix, MAX_SENTENCE_LENGTH).rstrip('.')}")
-        _write_to_stderr(f"  {styled('fix:', 'bold', sys.stderr)}{fix.removeprefix('  fix:')}")
+        fix, *more = (sanitise(line, MAX_SENTENCE_LENGTH).rstrip(".") for line in problem.fix.split("\n"))
+        wrapped = _wrap_to_terminal(f"  fix: {fix}")
+        _write_to_stderr(f"  {styled('fix:', 'bold', sys.stderr)}{wrapped.removeprefix('  fix:')}")
+        for line in more:
+            print_info(f"    {line}")
 
 
 def _write_to_stderr(text: str) -> None:
