@@ -93,10 +93,16 @@ def explain(name: str, options: Options) -> ExitCode:
         if is_unread:
             _drop_repeated_failure(context, volume)
         if explanation is not None and not options.json:
-            first = ["doctor"] if explanation.assessment.is_fault else ["plot", volume]
+            first = ["doctor"] if explanation.assessment.is_fault else [_picture_command(explanation), volume]
             commands = [first, *([["history", volume]] if explanation.entries else [])]
             print_next(shlex.join(["burstctl", *command, *options.repeated]) for command in commands)
         return ExitCode.FAILED if is_unread or report.has_failed or report.missing else ExitCode.OK
+
+
+def _picture_command(explanation: Explanation) -> str:
+    """The command that shows more of a volume: its plot, if it has or had the credits of a gp2."""
+    is_plotted = explanation.assessment.volume.is_gp2 or explanation.decision.flip is not None
+    return "plot" if is_plotted else "which"
 
 
 def _drop_repeated_failure(context: CommandContext, volume_id: str) -> None:

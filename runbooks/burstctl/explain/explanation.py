@@ -421,5 +421,5 @@ def entry_line(entry: LedgerEntry) -> str:
         case EntryKind.DELIVERED:
             summary = f"delivered to {body.get('channel')}"
         case _:
-            summary = str(body.get("summary", entry.kind))
+            summary = str(body.get("summary", entry.kind.replace("_", " ")))
     return f"{format_instant(entry.at_s)} {summary}"
