@@ -92,7 +92,7 @@ def _complete_profile(_context: click.Context, _parameter: click.Parameter, inco
 
 
 class RegionName(click.ParamType[str]):
-    """The name of a Region, in lower case as AWS writes it."""
+    """The name of a Region, or several with commas between them, in lower case as AWS writes it."""
 
     name = "region"
 
@@ -133,7 +133,9 @@ _COMMON_OPTIONS: Final = (
     click.option("--exit-zero", is_flag=True, help="Exit 0 instead of 3 (attention) and 4 (refused)."),
     click.option("--verbose", "-v", is_flag=True, help="Also show which policy and which ledger are used."),
 )
-_SEVERAL_REGIONS: Final = "An AWS Region; repeat it for several, or give all: every one that is enabled."
+_SEVERAL_REGIONS: Final = (
+    "An AWS Region, several with commas between them, or all: every one that is enabled."
+)
 _OPTION_NAMES: Final = tuple(field.name for field in fields(Options) if field.name != "region")
 
 
@@ -159,7 +161,8 @@ def common_options(function: _CommandFunction) -> _CommandFunction:
 
 
 def _make_options(*, regions: Sequence[str], **other_options: Any) -> Options:
-    unique_regions = tuple(dict.fromkeys(regions))
+    names = (name.strip() for value in regions for name in value.split(","))
+    unique_regions = tuple(dict.fromkeys(filter(None, names)))
     combined = Options(regions=unique_regions, **other_options)
     return (
         combined

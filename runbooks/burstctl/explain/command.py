@@ -32,6 +32,7 @@ from burstctl.explain.explanation import (
 )
 from burstctl.flip.cap_preview import check_caps
 from burstctl.flip.plan_orders import plan_orders
+from burstctl.render.guard_override import command_about
 from burstctl.render.pass_summary import print_holds, print_report_failures
 from burstctl.render.planned_flip import PlannedFlip
 from burstctl.render.volume import describe_volume
@@ -100,13 +101,13 @@ def explain(name: str, options: Options) -> ExitCode:
 
 
 def _next_command(explanation: Explanation) -> list[str]:
-    """What shows more: of a balance that is missing, of the instance that is the bottleneck, or of the load."""
-    volume = explanation.assessment.volume
+    """What shows more: of a missing balance, of the instance that is the bottleneck, or of the load."""
     if explanation.assessment.is_fault:
         return ["doctor"]
+    volume = explanation.assessment.volume
     guards = {refusal.guard for refusal in explanation.refusals_of_flip}
-    if Guard.INSTANCE_IS_BOTTLENECK in guards and volume.instance_id:
-        return ["explain", volume.instance_id]
+    if Guard.INSTANCE_IS_BOTTLENECK in guards:
+        return command_about(volume, guards)
     is_plotted = volume.is_gp2 or explanation.decision.flip is not None
     return ["plot" if is_plotted else "which", volume.volume_id]
 

@@ -350,6 +350,26 @@ def test_when_regions_cannot_be_listed_they_must_be_named(cli, account):
     assert "or name the Regions: --region NAME for each" in result.err
 
 
+def test_several_regions_may_have_commas_between_them(cli, account):
+    add_calm(account, "web-1")
+    add_calm(account.second, "web-2")
+
+    with_commas = cli.run("assess", "--json", "--region", "us-east-1, eu-west-1").document
+    repeated = cli.run("assess", "--json", *BOTH_REGIONS).document
+
+    assert [report["region"] for report in with_commas["reports"]] == ["us-east-1", "eu-west-1"]
+    assert [report["volumes"] for report in with_commas["reports"]] == [
+        report["volumes"] for report in repeated["reports"]
+    ]
+
+
+def test_a_command_for_one_region_refuses_several_with_commas(cli, account):
+    result = cli.run("watch", "--once", "--region", "us-east-1,eu-west-1")
+
+    assert result.code == 2
+    assert "watch works in one region: give --region once" in result.err
+
+
 ONE_REGION = [
     pytest.param(path, id=" ".join(path))
     for path, command in every_command()

@@ -217,3 +217,10 @@ def test_hostile_names_are_inert(cli, lab):
 
     assert not {"\u202e", "\x1b"} & set(result.out + result.err + cli.run("window", "list").out)
     assert "'re?lease;$(boom)'" in result.out
+
+
+def test_without_a_window_the_next_command_says_how_to_define_one(cli, lab):
+    result = cli.run("window", "list")
+
+    assert result.code == 0
+    assert result.err.splitlines()[-1] == "next: burstctl runbook WindowStarting"
