@@ -46,6 +46,7 @@ PLANNED_JOBS = [
     "ChoosingAnInstanceType",
     "CreditResetExperiment",
     "EtcdOnGp2",
+    "InstanceCredits",
     "LessIoInstead",
     "MovingToGp3",
     "Uninstall",
