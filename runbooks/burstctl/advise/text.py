@@ -104,8 +104,8 @@ def _describe_usage(advice: Advice) -> list[str]:
     if usage is None:
         return ["nothing"]
     unit = describe_period(usage.period_s)
-    seen = f"{usage.days:.1f} days by the {unit}, from {format_instant(usage.start_at_s)}"
-    lines = [seen, *([_CONFIDENCE[advice.confidence]] if advice.confidence in _CONFIDENCE else [])]
+    period = f"{usage.days:.1f} days by the {unit}, from {format_instant(usage.start_at_s)}"
+    lines = [period, *([_CONFIDENCE[advice.confidence]] if advice.confidence in _CONFIDENCE else [])]
     for rate, name in ((usage.iops, "IOPS"), (usage.mib_s, "MiB/s")):
         if rate is None:
             lines.append(f"{name} not known")

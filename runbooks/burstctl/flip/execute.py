@@ -266,7 +266,9 @@ def _print_next_of_refusal(context: CommandContext, batch: PlannedBatch) -> None
     """Print what shows more of the first volume that is refused, or of the instance that is the reason."""
     refused = next((flip for flip in batch.planned if flip.plan.refusal is not None), None)
     if refused is not None:
-        command = command_about(refused.plan.context.volume, {each.guard for each in refused.shown_refusals})
+        command = command_about(
+            refused.plan.context.volume, {refusal.guard for refusal in refused.shown_refusals}
+        )
         print_next([shlex.join(["burstctl", *command, *context.options.repeated])])
 
 

@@ -62,13 +62,13 @@ def apply_in_regions(
     if has_volumes:
         raise click.UsageError("VOLUMEs are in one region: give --region once, with its name.")
     documents: list[HoldsDocument | ReleaseDocument] = []
-    shown: list[str] = []
+    regions_with_output: list[str] = []
 
     def apply_in_region(region_options: Options) -> ExitCode:
         def begin(notes: Notes) -> None:
             if not options.json:
-                print_heading(region_options.regions[0], is_first=not shown)
-            shown.append(region_options.regions[0])
+                print_heading(region_options.regions[0], is_first=not regions_with_output)
+            regions_with_output.append(region_options.regions[0])
             notes.print_all()
 
         code, document = action(region_options, begin)
@@ -87,7 +87,7 @@ def apply_in_regions(
         return visit_result.exit_code
     affected = [document["region"] for document in documents if _is_affected(document)]
     summary = _summary(result_word, idle_reason, affected, len(documents), visit_result.failures)
-    print_output(("\n" if shown else "") + lay_out(summary))
+    print_output(("\n" if regions_with_output else "") + lay_out(summary))
     if affected:
         regions = [part for region in options.regions for part in ("--region", region)]
         print_next([shlex.join(["burstctl", *next_command, *regions, *options.repeated])])

@@ -147,7 +147,7 @@ def test_a_volume_of_any_type_has_a_name(cli, lab, command, volume_type):
         (["experiment", "credit-reset", "--dry-run"], "this is a st1 of 500 GiB", "take a gp2"),
     ],
 )
-def test_a_command_that_does_not_apply_to_a_type_says_why_and_what_to_do(
+def test_a_command_that_does_not_apply_to_a_type_gives_the_reason_and_a_fix(
     cli, lab, command, reason, next_step
 ):
     volume_id = add_lab_volume(lab, "lake", size_gib=500, volume_type="st1")
@@ -185,7 +185,7 @@ def test_the_name_of_a_volume_comes_before_that_of_its_instance(cli, lab):
     volume_id = add_critical(lab, "ci-7", instance_id=INSTANCE)
     add_calm(lab, "root", instance_id=INSTANCE)
 
-    assert [each["volume_id"] for each in cli.run("assess", "ci-7", "--json").document["volumes"]] == [
+    assert [item["volume_id"] for item in cli.run("assess", "ci-7", "--json").document["volumes"]] == [
         volume_id
     ]
     ambiguous = cli.run("which", "ci-7")

@@ -74,8 +74,8 @@ def test_a_word_as_wide_as_a_line_is_one_line():
 
 
 def test_a_word_that_is_too_long_may_stay_whole():
-    words = ["ab", "/home/me/ledger", "c"]
-    assert wrap(words, 4, breaks_words=False) == ["ab", "/home/me/ledger", "c"]
+    parts = ["ab", "/home/me/ledger", "c"]
+    assert wrap(parts, 4, breaks_words=False) == ["ab", "/home/me/ledger", "c"]
 
 
 @pytest.mark.parametrize(

@@ -469,7 +469,7 @@ def test_a_type_without_advice_is_named(cli, lab):
     ]
 
 
-def test_the_advice_on_one_volume_says_how_sure_it_is_and_goes_on_to_the_flip(cli, lab):
+def test_the_advice_on_one_volume_reports_its_confidence_and_ends_with_the_flip(cli, lab):
     volume_id = add(lab, "a", days=1)
     result = cli.run("advise", volume_id)
     assert "confidence: low, because less than a week was seen" in join_lines(result.out)

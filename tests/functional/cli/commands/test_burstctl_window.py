@@ -219,7 +219,7 @@ def test_hostile_names_are_inert(cli, lab):
     assert "'re?lease;$(boom)'" in result.out
 
 
-def test_without_a_window_the_next_command_says_how_to_define_one(cli, lab):
+def test_without_a_window_the_next_command_shows_how_to_define_one(cli, lab):
     result = cli.run("window", "list")
 
     assert result.code == 0

@@ -119,7 +119,7 @@ _CODE = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 
 @pytest.mark.parametrize("reason", UnknownReason)
 @pytest.mark.parametrize("level", [Level.OK, Level.CRITICAL])
-def test_why_nothing_is_known_is_said_in_words(reason, level):
+def test_the_reason_of_an_unknown_balance_is_in_words(reason, level):
     assessment = replace(an_assessment(balances()), unknown_reason=reason, unknown_because=None)
     open_level = level if level.is_alerting else None
     for state in (None, a_state(level=level, open_level=open_level), a_state(is_gap_open=True)):
@@ -130,7 +130,7 @@ def test_why_nothing_is_known_is_said_in_words(reason, level):
 
 
 @pytest.mark.parametrize("kind", EntryKind)
-def test_an_entry_of_the_ledger_is_said_in_words(kind):
+def test_an_entry_of_the_ledger_is_described_in_words(kind):
     entry = LedgerEntry(volume_id="vol-0a1", revision=1, kind=kind, at_s=int(NOW_S))
     assert not _CODE.search(entry_line(entry))
 

@@ -30,7 +30,10 @@ def an_unread(number):
 
 
 def render(*decisions, shows_all=False, width=80, other_region=()):
-    reports = [a_report(*decisions), *(replace(a_report(each), region="eu-west-1") for each in other_region)]
+    reports = [
+        a_report(*decisions),
+        *(replace(a_report(decision), region="eu-west-1") for decision in other_region),
+    ]
     selection = select_rows(reports, shows_all=shows_all)
     return render_plain(narrow_table(*selection, width=width, bar=None)).splitlines()
 
