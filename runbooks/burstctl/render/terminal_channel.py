@@ -69,7 +69,7 @@ def render(alert: Alert, width: int = _WIDTH) -> list[str]:
         lines += _labelled_command(label, command, width)
     lines.append(f"Runbook: {dict(message.links)['Runbook']}")
     lines += _wrap_sentence("; ".join(f"{label}: {text}" for label, text in message.facts), width)
-    lines.append(message.footer)
+    lines += _wrap_sentence(message.footer, width)
     return [first, *(f"{_INDENT}{line}" for line in lines if line)]
 
 
