@@ -126,8 +126,11 @@ def display_width(text: str) -> int:
     return sum(map(_character_width, text))
 
 
-def wrap(parts: Iterable[str], width: int) -> list[str]:
-    """Lines of at most ``width`` columns, broken between words; only a longer word is broken inside."""
+def wrap(parts: Iterable[str], width: int, *, breaks_words: bool = True) -> list[str]:
+    """Lines of at most ``width`` columns, broken between words; only a longer word is broken inside.
+
+    Without ``breaks_words``, a longer word has a longer line of its own, so that a path can be copied.
+    """
     lines: list[str] = []
     line = ""
     for word in parts:
@@ -135,7 +138,7 @@ def wrap(parts: Iterable[str], width: int) -> list[str]:
         if display_width(joined) <= width:
             line = joined
             continue
-        *full, rest = _break_word(word, width)
+        *full, rest = _break_word(word, width) if breaks_words else [word]
         lines += [line, *full] if line else full
         line = rest
     return [*lines, line]

@@ -151,7 +151,13 @@ def _collect_advice(context: CommandContext, request: AdviceRequest) -> AdviceRe
 
 
 def _unsuited_reason(volume: Volume) -> str | None:
-    return None if is_advisable(volume) else f"{volume.volume_type} is not a type there is advice for"
+    if is_advisable(volume):
+        return None
+    command = f"burstctl which {volume.volume_id}"
+    return (
+        f"it is {volume.volume_type}, and advise recommends types for gp2, gp3, io1 and io2 volumes only;"
+        f" {command} shows its limits"
+    )
 
 
 def _read_prices(context: CommandContext) -> PricesResult:

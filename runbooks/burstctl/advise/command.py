@@ -12,14 +12,23 @@ from burstctl.advise.collect import MAX_USD, AdviceReport, AdviceRequest, collec
 from burstctl.advise.fleet_text import render_fleet
 from burstctl.advise.iac import IacKind, render_definition
 from burstctl.advise.json import to_csv, to_document
-from burstctl.advise.rightsizing import Verdict
+from burstctl.advise.rightsizing import Advice, Verdict
 from burstctl.advise.text import print_notes, render_advice
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Duration, Options, ResourceName, common_options, last_option
+from burstctl.cli.options import (
+    ALL_REGIONS,
+    Command,
+    Duration,
+    Options,
+    ResourceName,
+    common_options,
+    last_option,
+)
 from burstctl.cli.output import print_info, print_next, print_output, to_json
 from burstctl.context.context import open_readonly
 from burstctl.context.multi_region import describe_empty_regions, read_in_regions
 from burstctl.context.multi_region import to_document as to_regions_document
+from burstctl.render.planned_flip import flip_options
 
 MAX_DAYS: Final = 62
 """CloudWatch keeps means of five minutes for 63 days."""
@@ -101,7 +110,7 @@ def advise(
         elif report.advice:
             print_output(_render(report, iac, shows_all=everything))
         print_notes(report)
-        if not (report.advice or report.selection.has_failed):
+        if _is_empty(report):
             print_info(f"no volume to advise on in {report.region}")
         report.selection.print_failures(report.region)
         if not (options.json or as_csv or iac):
@@ -123,13 +132,13 @@ def _advise_regions(options: Options, request: AdviceRequest, *, as_csv: bool, s
     elif with_advice:
         print_output(render_fleet(with_advice, shows_all=shows_all))
     print_notes(*reports)
-    if empty := [report.region for report in reports if not (report.advice or report.selection.has_failed)]:
+    if empty := [report.region for report in reports if _is_empty(report)]:
         print_info(describe_empty_regions(options, empty))
     reads.print_problems({report.region: report.selection.failures for report in reports})
     for report in reports:
         replace(report.selection, failures=[]).print_failures(report.region)
     if not (options.json or as_csv):
-        _print_next(options, *with_advice)
+        _print_next(options, *reports)
     return reads.exit_code(_exit_code)
 
 
@@ -137,25 +146,47 @@ def _exit_code(report: AdviceReport) -> ExitCode:
     return ExitCode.FAILED if report.selection.has_failed else ExitCode.OK
 
 
+def _is_empty(report: AdviceReport) -> bool:
+    """Whether there is nothing to say of a Region or of the volumes named."""
+    return not (report.advice or report.selection.has_failed or report.selection.unsuited)
+
+
 def _print_next(options: Options, *reports: AdviceReport) -> None:
-    """Print the commands about the first volume that should be moved."""
+    """Print the commands about the first volume that should be moved, else where there may be one."""
     moves = [
         (advice, report) for report in reports for advice in report.advice if advice.verdict is Verdict.MOVE
     ]
-    if not moves or (len(reports) == 1 and len(reports[0].advice) == 1):
-        return
-    advice, report = min(moves, key=lambda move: move[0].urgency)
-    region_options = replace(options, region=report.region) if len(reports) > 1 else options
-    commands = (
-        ["advise", advice.volume.volume_id],
-        ["advise", advice.volume.volume_id, "--iac", "terraform"],
-    )
+    region_options = options
+    if moves:
+        advice, report = min(moves, key=lambda move: move[0].urgency)
+        if options.has_several_regions:
+            region_options = replace(options, region=report.region)
+        commands = _commands_about(advice, is_shown_in_full=_has_paragraphs(report))
+    elif unsuited := [volume_id for report in reports for volume_id in report.selection.unsuited]:
+        commands = [["which", unsuited[0]]]
+    elif advised := [advice.volume.volume_id for report in reports for advice in report.advice]:
+        commands = [["assess"]] if reports[0].request.is_whole_fleet else [["explain", advised[0]]]
+    else:
+        name = "assess" if ALL_REGIONS in options.regions else "advise"
+        region_options, commands = replace(options, region=None), [[name, "--region", ALL_REGIONS]]
     print_next(shlex.join(["burstctl", *command, *region_options.repeated]) for command in commands)
+
+
+def _commands_about(advice: Advice, *, is_shown_in_full: bool) -> list[list[str]]:
+    """What to do about a volume that should be moved: see the whole advice, or what a flip would do."""
+    volume_id = advice.volume.volume_id
+    if is_shown_in_full:
+        return [["flip", volume_id, *flip_options(advice.target), "--dry-run"]]
+    return [["advise", volume_id], ["advise", volume_id, "--iac", "terraform"]]
+
+
+def _has_paragraphs(report: AdviceReport) -> bool:
+    return not report.request.is_whole_fleet and len(report.advice) <= MAX_PARAGRAPHS
 
 
 def _render(report: AdviceReport, iac: str | None, *, shows_all: bool) -> str:
     if iac is not None:
         return "\n\n".join(render_definition(advice, IacKind(iac)) for advice in report.advice)
-    if not report.request.is_whole_fleet and len(report.advice) <= MAX_PARAGRAPHS:
+    if _has_paragraphs(report):
         return "\n\n".join(render_advice(advice, report) for advice in report.advice)
     return render_fleet([report], shows_all=shows_all or not report.request.is_whole_fleet)

@@ -3,9 +3,10 @@
 import shlex
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from burstctl.advise.collect import AdviceReport
-from burstctl.advise.rightsizing import Advice, Verdict, describe_period
+from burstctl.advise.rightsizing import Advice, Confidence, Verdict, describe_period
 from burstctl.cli.output import print_first_lines, print_info
 from burstctl.cli.text_layout import Topic, lay_out_topics, text_columns, wrap_command
 from burstctl.render.plan_text import format_usd_difference
@@ -13,6 +14,12 @@ from burstctl.render.planned_flip import flip_options
 from burstctl.render.volume import describe_volume
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.text import format_count, format_duration, format_instant, format_usd
+
+_CONFIDENCE: Final = {
+    Confidence.GOOD: "confidence: good, because two weeks or more were seen",
+    Confidence.FAIR: "confidence: fair, because less than two weeks were seen",
+    Confidence.LOW: "confidence: low, because less than a week was seen",
+}
 
 
 def render_advice(advice: Advice, report: AdviceReport) -> str:
@@ -37,6 +44,8 @@ def print_notes(*reports: AdviceReport) -> None:
     print_first_lines("prices", dict.fromkeys(fault for report in reports for fault in report.prices.faults))
     for selection in selections:
         selection.print_unused("no advice")
+    if not any(report.advice or report.selection.has_failed for report in reports):
+        return
     calls = format_count(sum(sum(selection.api_calls.values()) for selection in selections), "call")
     usd = sum(selection.read_cost_usd for selection in selections)
     metrics = sum(selection.metrics_requested for selection in selections)
@@ -95,9 +104,8 @@ def _describe_usage(advice: Advice) -> list[str]:
     if usage is None:
         return ["nothing"]
     unit = describe_period(usage.period_s)
-    lines = [
-        f"{usage.days:.1f} days by the {unit}, {format_instant(usage.start_at_s)} on: {advice.confidence}"
-    ]
+    period = f"{usage.days:.1f} days by the {unit}, from {format_instant(usage.start_at_s)}"
+    lines = [period, *([_CONFIDENCE[advice.confidence]] if advice.confidence in _CONFIDENCE else [])]
     for rate, name in ((usage.iops, "IOPS"), (usage.mib_s, "MiB/s")):
         if rate is None:
             lines.append(f"{name} not known")

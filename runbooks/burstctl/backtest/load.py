@@ -139,7 +139,8 @@ def load_from_cloudwatch(
 
 def _unsuited_reason(volume: Volume) -> str | None:
     if not volume.is_gp2:
-        return f"it is {volume.volume_type}, which has no burst credits"
+        command = f"burstctl which {volume.volume_id}"
+        return f"it is {volume.volume_type}, and only gp2 volumes are replayed; {command} shows its limits"
     if baseline_iops(volume.size_gib) >= BURST_IOPS:
         return f"a gp2 of {volume.size_gib:,} GiB cannot run out of credits"
     return None

@@ -21,12 +21,12 @@ MAX_ORDER_DURATION: Final = timedelta(days=30)
 """A hold, or a flip with a return, that is longer than this is probably meant to be permanent."""
 
 VOLUME_NAMES: Final = (
-    "VOLUME is a volume ID, a unique Name tag, or an instance ID, which means all its volumes."
+    "VOLUME is the ID or the unique Name tag of a volume, or of an instance, which means all its volumes."
 )
 RESOURCE_NAMES: Final = (
     "RESOURCE is the ID of a volume or of an instance, or a Name tag that is unique among both."
 )
-INSTANCE_NAMES: Final = "INSTANCE is an instance ID, or a unique Name tag."
+INSTANCE_NAMES: Final = "INSTANCE is the ID or the unique Name tag of an instance."
 _DAY: Final = timedelta(days=1)
 _MAX_REASON_LENGTH: Final = 200  # it is quoted in alerts, tables and the history, beside other text
 INSTANCE_ID: Final = re.compile(r"i-([0-9a-f]{8}|[0-9a-f]{17})")
@@ -92,7 +92,7 @@ def _complete_profile(_context: click.Context, _parameter: click.Parameter, inco
 
 
 class RegionName(click.ParamType[str]):
-    """The name of a Region, in lower case as AWS writes it."""
+    """The name of a Region, or several with commas between them, in lower case as AWS writes it."""
 
     name = "region"
 
@@ -133,7 +133,9 @@ _COMMON_OPTIONS: Final = (
     click.option("--exit-zero", is_flag=True, help="Exit 0 instead of 3 (attention) and 4 (refused)."),
     click.option("--verbose", "-v", is_flag=True, help="Also show which policy and which ledger are used."),
 )
-_SEVERAL_REGIONS: Final = "An AWS Region; repeat it for several, or give all: every one that is enabled."
+_SEVERAL_REGIONS: Final = (
+    "An AWS Region, several with commas between them, or all: every one that is enabled."
+)
 _OPTION_NAMES: Final = tuple(field.name for field in fields(Options) if field.name != "region")
 
 
@@ -159,7 +161,8 @@ def common_options(function: _CommandFunction) -> _CommandFunction:
 
 
 def _make_options(*, regions: Sequence[str], **other_options: Any) -> Options:
-    unique_regions = tuple(dict.fromkeys(regions))
+    names = (name.strip() for value in regions for name in value.split(","))
+    unique_regions = tuple(dict.fromkeys(filter(None, names)))
     combined = Options(regions=unique_regions, **other_options)
     return (
         combined

@@ -10,7 +10,7 @@ from shutil import get_terminal_size
 from typing import Any, Final
 
 from burstctl.cli.styled_text import styled
-from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
+from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, wrap_command
 from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.policy.policy import PolicyError
 from burstwatch.core.text import display_width, sanitise, wrap
@@ -87,11 +87,16 @@ def print_warning(text: str, *, subject: str = "") -> None:
 
 
 def print_next(commands: Iterable[str]) -> None:
-    """Say which command to run next, each on a line of its own so that it can be pasted."""
+    """Say which command to run next, each from a new line on, so that it can be pasted."""
     label = "next: "
     for command in commands:
-        _write_to_stderr(f"{styled(label, 'bold', sys.stderr)}{sanitise(command, MAX_SENTENCE_LENGTH)}")
+        text = sanitise(command, MAX_SENTENCE_LENGTH)
+        is_terminal = sys.stderr.isatty()
+        lines = wrap_command(text, get_terminal_size().columns - len(label)) if is_terminal else [text]
+        _write_to_stderr(f"{styled(label, 'bold', sys.stderr)}{lines[0]}")
         label = " " * len(label)
+        for line in lines[1:]:
+            _write_to_stderr(f"{label}{line}")
 
 
 def print_first_lines(label: str, lines: Iterable[str]) -> None:
@@ -179,8 +184,11 @@ def _print_problem(label: str, style: str, text: str, subject: str) -> None:
     for line in rest:
         print_info(f"  {line}")
     if problem.fix:
-        fix = _wrap_to_terminal(f"  fix: {sanitise(problem.fix, MAX_SENTENCE_LENGTH).rstrip('.')}")
-        _write_to_stderr(f"  {styled('fix:', 'bold', sys.stderr)}{fix.removeprefix('  fix:')}")
+        fix, *more = (sanitise(line, MAX_SENTENCE_LENGTH).rstrip(".") for line in problem.fix.split("\n"))
+        wrapped = _wrap_to_terminal(f"  fix: {fix}")
+        _write_to_stderr(f"  {styled('fix:', 'bold', sys.stderr)}{wrapped.removeprefix('  fix:')}")
+        for line in more:
+            print_info(f"    {line}")
 
 
 def _write_to_stderr(text: str) -> None:
@@ -203,7 +211,7 @@ def _wrap_line(line: str, width: int) -> str:
     if display_width(line) <= width:
         return line
     indent = line[: len(line) - len(line.lstrip())]
-    return indent + f"\n{indent}  ".join(wrap(line.split(), width - len(indent)))
+    return indent + f"\n{indent}  ".join(wrap(line.split(), width - len(indent), breaks_words=False))
 
 
 def _discard_stdout() -> None:

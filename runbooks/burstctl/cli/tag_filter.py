@@ -42,9 +42,12 @@ class TagTermType(click.ParamType[TagTerm]):
         return TagTerm(term_match[1], term_match[2])
 
 
-def ec2_filters(terms: Sequence[TagTerm], volume_types: Sequence[str]) -> Mapping[str, Sequence[str]]:
-    """The EC2 filters for the terms that EC2 can evaluate; ``TagTerm.fits`` decides about each volume."""
-    filters: dict[str, Sequence[str]] = {"volume-type": list(volume_types)}
+def ec2_filters(terms: Sequence[TagTerm], volume_types: Sequence[str] = ()) -> Mapping[str, Sequence[str]]:
+    """The EC2 filters for the terms that EC2 can evaluate; ``TagTerm.matches`` decides about each volume.
+
+    Without ``volume_types``, the volumes may have any type.
+    """
+    filters: dict[str, Sequence[str]] = {"volume-type": list(volume_types)} if volume_types else {}
     for term in terms:
         if term.value is None or _WILDCARDS & set(term.value):
             filters.setdefault("tag-key", [term.key])

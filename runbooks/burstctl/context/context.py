@@ -172,20 +172,23 @@ def open_silently(
 
 
 @contextmanager
-def open_operator(options: Options, *, needs_policy: bool = True) -> Iterator[CommandContext]:
+def open_operator(
+    options: Options, *, notes: Notes | None = None, needs_policy: bool = True
+) -> Iterator[CommandContext]:
     """Open a context for orders that only the ledger needs to know; they also work if AWS is unreachable.
 
     Nothing is written before ``CommandContext.recording``. Without ``needs_policy`` no bad one stops it: the
     kill switch works when all else is wrong. Whom an order in this ledger reaches is in
-    ``CommandContext.reach``.
+    ``CommandContext.reach``. What it says of itself is added to ``notes``; without them, it is printed.
     """
-    notes = Notes()
+    is_printed, notes = notes is None, notes or Notes()
     with _open_context(options, {}, notes, creates_ledger=False, needs_policy=needs_policy) as (
         context,
         session,
         _,
     ):
-        notes.print_all()
+        if is_printed:
+            notes.print_all()
         yield _with_operator(context, session, _find_identity(session, context, is_required=False))
 
 

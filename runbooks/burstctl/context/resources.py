@@ -2,17 +2,15 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, TypeVar
 
 from burstctl.cli.options import INSTANCE_ID, VOLUME_ID
-from burstctl.cli.output import list_first
 from burstctl.cli.tag_filter import TagTerm, ec2_filters
 from burstctl.context.context import CommandContext
 from burstctl.render.volume import count_resources, format_id_and_name
 from burstwatch.adapters.aws.errors import AwsError, AwsFailure, FailureKind
 from burstwatch.core.ebs.display_name import NAME_TAGS, names_of
-from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.volume import BURSTABLE_TYPES, Volume
+from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import INSTANCE_KINDS
 from burstwatch.core.resource_type import ResourceType, subject_of
@@ -22,52 +20,48 @@ from burstwatch.wiring.settings import SettingsError
 _CLAIM: Final = re.compile(r"(?:claim )?(?:\S+/)?(?P<name>\S+?)(?: in \S+)?")
 """The forms of a claim's name that tables show: ``claim data-0 in prod``, ``prod/data-0``, ``data-0``."""
 
-_NAMED_TYPES: Final = sorted({*VolumeType, *BURSTABLE_TYPES})
 _MAX_CANDIDATES: Final = 5  # keeps the message to a few lines
 _MAX_SHOWN_CHARS: Final = 80
 
+_Resource = TypeVar("_Resource", Volume, Instance, Volume | Instance)
+
 
 class ResourceNameError(SettingsError):
-    """A word names no resource, or more than one where one is needed."""
-
-
-class _Finder(NamedTuple):
-    """How the volumes of one kind of word are found; ``description`` continues "no volume in us-east-1"."""
-
-    find: Callable[[CommandContext, str], list[Volume]]
-    description: str
-    is_one: bool
+    """A word names no resource, one of another kind, or more than one where one is needed."""
 
 
 def resolve_volumes(
     context: CommandContext, names: Sequence[str], *, prefers: Callable[[Volume], bool] = lambda _volume: True
 ) -> list[str]:
-    """The IDs of the volumes with these names, each once and in their order; an ID is not looked up.
+    """The IDs of the volumes with these names, each once and in their order; the ID of one is not looked up.
 
     An instance stands for those of its volumes that are preferred, or for all of them if none is.
 
     Raises:
         ResourceNameError: a word names no volume, or is the name of several.
-        AwsError: AWS does not list the volumes.
+        AwsError: AWS does not list the volumes or the instances.
     """
-    return list(dict.fromkeys(i for name in names for i in _resolve(context, name, prefers)))
+    volume_ids: list[str] = []
+    for name in names:
+        if VOLUME_ID.fullmatch(name):
+            volume_ids.append(name)
+        else:
+            volume_ids += [volume.volume_id for volume in _find_volumes(context, name, prefers)]
+    return list(dict.fromkeys(volume_ids))
 
 
 def resolve_volume(
     context: CommandContext, word: str, *, prefers: Callable[[Volume], bool] = lambda _volume: True
 ) -> str:
-    """The ID of the one volume that the word names.
+    """The ID of the one volume that the word names; the ID of one is not looked up.
 
     Raises:
         ResourceNameError: it names none or several.
-        AwsError: AWS does not list the volumes.
+        AwsError: AWS does not list the volumes or the instances.
     """
     if VOLUME_ID.fullmatch(word):
         return word
-    volumes = _preferred(_find(context, word), prefers)
-    if len(volumes) > 1:
-        raise _ambiguity_error(context, word, volumes)
-    return volumes[0].volume_id
+    return _the_only(context, word, _find_volumes(context, word, prefers)).volume_id
 
 
 def resolve_resource(
@@ -83,14 +77,11 @@ def resolve_resource(
     """
     if VOLUME_ID.fullmatch(word) or INSTANCE_ID.fullmatch(word):
         return word
-    volumes = _preferred(_volumes_named(context, word), prefers)
-    volumes = sorted(volumes, key=lambda volume: volume.volume_id)
-    named: list[Volume | Instance] = [*volumes, *_instances_named(context, word, is_needed=not volumes)]
-    if not named:
-        raise _absence_error(context, "volume and no instance", _NAME, word)
-    if len(named) > 1:
-        raise _ambiguity_error(context, word, named)
-    return named[0].resource_id
+    named = _find_named(context, word)
+    volumes = [resource for resource in named if isinstance(resource, Volume)]
+    instances = [resource for resource in named if isinstance(resource, Instance)]
+    preferred = [volume for volume in volumes if prefers(volume)] or volumes
+    return _the_only(context, word, [*preferred, *instances]).resource_id
 
 
 def resolve_resources(context: CommandContext, names: Sequence[str]) -> list[str]:
@@ -104,20 +95,21 @@ def resolve_resources(context: CommandContext, names: Sequence[str]) -> list[str
 
 
 def resolve_instance(context: CommandContext, word: str) -> str:
-    """The ID of the one instance that the word names; an ID is not looked up.
+    """The ID of the one instance that the word names; the ID of one is not looked up.
 
     Raises:
-        ResourceNameError: it names none or several.
-        AwsError: AWS does not list the instances.
+        ResourceNameError: it names none or several, or only volumes.
+        AwsError: AWS does not list the volumes or the instances.
     """
     if INSTANCE_ID.fullmatch(word):
         return word
-    instances = _instances_named(context, word, is_needed=True)
-    if not instances:
-        raise _absence_error(context, "instance", _NAME, word)
-    if len(instances) > 1:
-        raise _ambiguity_error(context, word, instances)
-    return instances[0].instance_id
+    is_volume_id = VOLUME_ID.fullmatch(word)
+    named = _list(context, {"volume-id": [word]}) if is_volume_id else _find_named(context, word)
+    instances = [resource for resource in named if isinstance(resource, Instance)]
+    volumes = [resource for resource in named if isinstance(resource, Volume)]
+    if volumes and not instances:
+        raise _not_an_instance_error(word, volumes)
+    return _the_only(context, word, instances).instance_id
 
 
 def ledger_keys_of(resource_id: str) -> list[str]:
@@ -127,35 +119,48 @@ def ledger_keys_of(resource_id: str) -> list[str]:
     return [subject_of(ResourceType.INSTANCE, resource_id, kind.name) for kind in INSTANCE_KINDS]
 
 
-def _resolve(context: CommandContext, word: str, prefers: Callable[[Volume], bool]) -> list[str]:
-    if VOLUME_ID.fullmatch(word):
-        return [word]
-    volumes = _find(context, word)
-    if _finder(word).is_one and len(volumes) > 1:
-        raise _ambiguity_error(context, word, volumes)
-    return [volume.volume_id for volume in _preferred(volumes, prefers)]
-
-
-def _preferred(volumes: Sequence[Volume], prefers: Callable[[Volume], bool]) -> Sequence[Volume]:
+def _find_volumes(context: CommandContext, word: str, prefers: Callable[[Volume], bool]) -> list[Volume]:
+    """The one volume with this name, else those of the instance with this name or ID; at least one."""
+    instance_id = word
+    if not INSTANCE_ID.fullmatch(word):
+        if named := _volumes_named(context, word):
+            return [_the_only(context, word, named)]
+        instance_id = _the_only(context, word, context.services.ec2.instances_named(word)).instance_id
+    volumes = _list(context, {"attachment.instance-id": [instance_id]})
+    if not volumes:
+        raise _absence_error(context, "volume", f"is attached to {instance_id!r}")
     return [volume for volume in volumes if prefers(volume)] or volumes
 
 
-def _finder(word: str) -> _Finder:
-    return _INSTANCE if INSTANCE_ID.fullmatch(word) else _NAME
+def _find_named(context: CommandContext, name: str) -> list[Volume | Instance]:
+    """The volumes and the instances with this name; without the permission, no instances beside volumes."""
+    volumes = _volumes_named(context, name)
+    try:
+        return [*volumes, *context.services.ec2.instances_named(name)]
+    except AwsError as error:
+        if not volumes or error.failure.kind is not FailureKind.REFUSED:
+            raise
+        return [*volumes]
 
 
-def _find(context: CommandContext, word: str) -> list[Volume]:
-    """The volumes of a word that is not the ID of one; at least one."""
-    finder = _finder(word)
-    if volumes := sorted(finder.find(context, word), key=lambda volume: volume.volume_id):
-        return volumes
-    raise _absence_error(context, "volume", finder, word)
+def _the_only(context: CommandContext, word: str, resources: Sequence[_Resource]) -> _Resource:
+    """The one resource that the word names.
+
+    Raises:
+        ResourceNameError: it names none or several.
+    """
+    if not resources:
+        raise _absence_error(
+            context, "volume and no instance", f"has the name {sanitise(word, _MAX_SHOWN_CHARS)!r}"
+        )
+    if len(resources) > 1:
+        raise _ambiguity_error(context, word, resources)
+    return resources[0]
 
 
-def _absence_error(context: CommandContext, noun: str, finder: _Finder, word: str) -> ResourceNameError:
-    region = context.services.location.region
+def _absence_error(context: CommandContext, noun: str, description: str) -> ResourceNameError:
     return ResourceNameError(
-        f"no {noun} in {region} {finder.description} {sanitise(word, _MAX_SHOWN_CHARS)!r}",
+        f"no {noun} in {context.services.location.region} {description}",
         fix="burstctl assess lists the names and IDs; in another Region, add --region NAME",
     )
 
@@ -163,11 +168,24 @@ def _absence_error(context: CommandContext, noun: str, finder: _Finder, word: st
 def _ambiguity_error(
     context: CommandContext, word: str, resources: Sequence[Volume | Instance]
 ) -> ResourceNameError:
-    candidates = list_first([_describe_candidate(resource) for resource in resources], _MAX_CANDIDATES)
+    candidates = [_describe_candidate(resource) for resource in resources]
+    more = len(candidates) - _MAX_CANDIDATES
+    lines = ["give an ID:", *candidates[:_MAX_CANDIDATES], *([f"and {more:,} more"] if more > 0 else [])]
     return ResourceNameError(
         f"{sanitise(word, _MAX_SHOWN_CHARS)!r} stands for {count_resources(resources)} in"
         f" {context.services.location.region}, and one is needed here",
-        fix=f"give an ID: {candidates}",
+        fix="\n".join(lines),
+    )
+
+
+def _not_an_instance_error(word: str, volumes: Sequence[Volume]) -> ResourceNameError:
+    """What is wrong with a word for volumes where only an instance is possible."""
+    instance_ids = sorted({volume.instance_id for volume in volumes if volume.instance_id})
+    its_instance = f"its instance: {', '.join(instance_ids)}" if instance_ids else "the ID of an instance"
+    return ResourceNameError(
+        f"{sanitise(word, _MAX_SHOWN_CHARS)!r} names {count_resources(volumes)}, and an instance is needed"
+        " here",
+        fix=f"give {its_instance}",
     )
 
 
@@ -179,37 +197,20 @@ def _describe_candidate(resource: Volume | Instance) -> str:
     return f"{format_id_and_name(volume)} {volume.volume_type} {volume.size_gib:,} GiB{place}"
 
 
-def _volumes_of_instance(context: CommandContext, instance_id: str) -> list[Volume]:
-    return _list(context, {"attachment.instance-id": [instance_id]})
-
-
 def _volumes_named(context: CommandContext, name: str) -> list[Volume]:
     """By the Name tag, else by a name that Kubernetes gave and tables show."""
     claim = _CLAIM.fullmatch(name)
     for key in NAME_TAGS:
         value = claim["name"] if claim and key != "Name" else name
-        listed = _list(context, ec2_filters([TagTerm(key, value)], _NAMED_TYPES))
+        listed = _list(context, ec2_filters([TagTerm(key, value)]))
         if volumes := [volume for volume in listed if name in names_of(volume)]:
             return volumes
     return []
-
-
-def _instances_named(context: CommandContext, name: str, *, is_needed: bool) -> list[Instance]:
-    """By the Name tag; none without the permission, unless this ``is_needed`` to find anything at all."""
-    try:
-        return context.services.ec2.instances_named(name)
-    except AwsError as error:
-        if is_needed or error.failure.kind is not FailureKind.REFUSED:
-            raise
-        return []
 
 
 def _list(context: CommandContext, filters: Mapping[str, Sequence[str]]) -> list[Volume]:
     def report(subject: str, failure: AwsFailure) -> None:
         raise ResourceNameError(f"{subject}: {failure}")
 
-    return list(context.services.ec2.volumes(filters, report_failure=report))
-
-
-_NAME: Final = _Finder(_volumes_named, "has the name", is_one=True)
-_INSTANCE: Final = _Finder(_volumes_of_instance, "is attached to", is_one=False)
+    volumes = context.services.ec2.volumes(filters, report_failure=report)
+    return sorted(volumes, key=lambda volume: volume.volume_id)

@@ -228,7 +228,7 @@ class _Preflight:
         yield from self._risk_failures(expected)
         yield from self._quota_failures()
         if not can_burst(self.volume):
-            reason = f"a {self.volume.volume_type} of {self.volume.size_gib:,} GiB has no burst balance"
+            reason = f"this is a {self.volume.volume_type} of {self.volume.size_gib:,} GiB"
             yield PreflightFailure(name="no_balance", reason=f"{reason}: take a gp2 below 1,000 GiB")
             return
         yield from self._telemetry_failures()

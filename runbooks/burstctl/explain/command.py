@@ -32,12 +32,14 @@ from burstctl.explain.explanation import (
 )
 from burstctl.flip.cap_preview import check_caps
 from burstctl.flip.plan_orders import plan_orders
+from burstctl.render.guard_override import command_about
 from burstctl.render.pass_summary import print_holds, print_report_failures
 from burstctl.render.planned_flip import PlannedFlip
 from burstctl.render.volume import describe_volume
 from burstwatch.core.ebs.volume import can_burst
 from burstwatch.core.flips.flip_plan import FlipOrder, FlipPlan
 from burstwatch.core.flips.recommendation import demand_of
+from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import Direction, FlipCause
 from burstwatch.core.ledger.unreadable_item import ItemKind
 from burstwatch.core.policy.windows import window_names_of
@@ -93,10 +95,21 @@ def explain(name: str, options: Options) -> ExitCode:
         if is_unread:
             _drop_repeated_failure(context, volume)
         if explanation is not None and not options.json:
-            first = ["doctor"] if explanation.assessment.is_fault else ["plot", volume]
-            commands = [first, *([["history", volume]] if explanation.entries else [])]
+            commands = [_next_command(explanation), *([["history", volume]] if explanation.entries else [])]
             print_next(shlex.join(["burstctl", *command, *options.repeated]) for command in commands)
         return ExitCode.FAILED if is_unread or report.has_failed or report.missing else ExitCode.OK
+
+
+def _next_command(explanation: Explanation) -> list[str]:
+    """What shows more: of a missing balance, of the instance that is the bottleneck, or of the load."""
+    if explanation.assessment.is_fault:
+        return ["doctor"]
+    volume = explanation.assessment.volume
+    guards = {refusal.guard for refusal in explanation.refusals_of_flip}
+    if Guard.INSTANCE_IS_BOTTLENECK in guards:
+        return command_about(volume, guards)
+    is_plotted = volume.is_gp2 or explanation.decision.flip is not None
+    return ["plot" if is_plotted else "which", volume.volume_id]
 
 
 def _drop_repeated_failure(context: CommandContext, volume_id: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from burstctl.cli.styled_text import styled
-from burstctl.cli.text_layout import Topic, text_columns, wrap_hanging
+from burstctl.cli.text_layout import Topic, sanitise_aligned, text_columns, wrap_hanging
 from burstctl.explain.bucket_topics import (
     BucketExplanation,
     describe_cause,
@@ -32,6 +32,7 @@ from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT
 from burstwatch.core.ebs.volume import BURST_IOPS, highest_drain_per_s
 from burstwatch.core.flips.flip_trigger import ActRule, choose_act_rule
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
+from burstwatch.core.flips.refusal import AUTOMATION_ONLY, Refusal
 from burstwatch.core.ledger.flip_state import Flip, Hold, ModificationUse
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
@@ -96,6 +97,13 @@ class Explanation(BucketExplanation):
         )
 
     @property
+    def refusals_of_flip(self) -> list[Refusal]:
+        """Why burstctl flip would refuse now; guards that stop only the watchdog do not count."""
+        if self.planned is None or not self.planned.is_flip:
+            return []
+        return [refusal for refusal in self.planned.plan.refusals if refusal.guard not in AUTOMATION_ONLY]
+
+    @property
     def recent_modifications(self) -> tuple[ModificationUse, ...]:
         """The modifications of the last 24 hours, as far as they are known."""
         if self.planned is not None:
@@ -127,6 +135,8 @@ def urgent_lines(explanation: Explanation) -> list[str]:
     lines[0] = styled(label, STYLES[decision.level]) + lines[0].removeprefix(label)
     if recommendation is None or forecast.is_refilling:
         return lines
+    if explanation.refusals_of_flip:
+        return [*lines, *wrap_hanging(_describe_refused_flip(explanation), text_columns())]
     action = wrap_action(sanitise(recommendation.action, _MAX_CHARS), text_columns() - 2)
     if (actor := _who_acts(explanation)) is not None:
         lines += wrap_hanging(f"{actor[0].upper()}{actor[1:]}. To do it now:", text_columns())
@@ -166,7 +176,7 @@ def render_explanation(explanation: Explanation, *, verbose: bool) -> list[Topic
     )
     topics += [("Windows", _windows(explanation)), ("Quota", quota)]
     topics += [("Ledger", _ledger_state(explanation) if verbose or explanation.is_unread else [])]
-    return [(topic, [sanitise(line, _MAX_CHARS) for line in lines]) for topic, lines in topics if lines]
+    return [(topic, [sanitise_aligned(line) for line in lines]) for topic, lines in topics if lines]
 
 
 def _external_change(state: VolumeState | None) -> list[str]:
@@ -278,6 +288,10 @@ def _steps(explanation: Explanation) -> list[str]:
         forecast is not None and forecast.is_refilling and not decision.volume_settings.is_critical
     ):
         return [f"none: {reason}", *caveat]
+    if explanation.refusals_of_flip:
+        is_shown_above = decision.level.is_alerting and forecast is not None
+        step = "no flip now, for the reason above" if is_shown_above else _describe_refused_flip(explanation)
+        return [step, *caveat]
     justification = reason if f"mode {mode}" in reason else f"mode is {mode}; {reason}"
     actor = _who_acts(explanation) or f"you: {'flip it' if recommendation.target else recommendation.action}"
     step = f"{actor} ({justification})"
@@ -287,6 +301,12 @@ def _steps(explanation: Explanation) -> list[str]:
         *([] if is_shown_above else wrap_action(recommendation.action, text_columns() - _LABEL_COLUMNS)),
         *caveat,
     ]
+
+
+def _describe_refused_flip(explanation: Explanation) -> str:
+    """That a flip is refused now, and the reason, which says what to do instead."""
+    reasons = "; ".join(refusal.reason for refusal in explanation.refusals_of_flip)
+    return f"no flip now: {reasons}"
 
 
 def _duration(explanation: Explanation) -> str:
@@ -421,5 +441,5 @@ def entry_line(entry: LedgerEntry) -> str:
         case EntryKind.DELIVERED:
             summary = f"delivered to {body.get('channel')}"
         case _:
-            summary = str(body.get("summary", entry.kind))
+            summary = str(body.get("summary", entry.kind.replace("_", " ")))
     return f"{format_instant(entry.at_s)} {summary}"

@@ -22,7 +22,7 @@ from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext
 from burstctl.flip.return_check import describe_last_pass, return_warning
 from burstctl.flip.select import FlipRequest, PlannedBatch, plan_request
-from burstctl.render.guard_override import override_hint, refusing_guards, runbook_hints
+from burstctl.render.guard_override import command_about, override_hint, refusing_guards, runbook_hints
 from burstctl.render.pass_summary import print_holds
 from burstctl.render.plan_json import PLAN_SCHEMA, hold_document, plan_document, totals_document
 from burstctl.render.plan_text import describe_totals, render_plan
@@ -115,6 +115,8 @@ def _finish_dry_run(context: CommandContext, request: FlipRequest, batch: Planne
         print_info("a dry run: nothing was modified, nothing was recorded")
         if any(flip.is_allowed for flip in batch.planned):
             print_next([_command(context, request)])
+        else:
+            _print_next_of_refusal(context, batch)
     if batch.has_failed or any(flip.is_rejected_by_aws for flip in batch.planned):
         return ExitCode.FAILED
     is_refused = len(batch.to_execute) < len(batch.planned)
@@ -206,6 +208,8 @@ def _finish(
         )
     _print_problems(context, batch)
     _print_next_steps(context, outcomes)
+    if not (outcomes or context.options.json):
+        _print_next_of_refusal(context, batch)
     return exit_code_of_outcomes(
         all_outcomes.values(), has_failed=batch.has_failed, exit_zero=context.options.exit_zero
     )
@@ -256,6 +260,16 @@ def _print_next_steps(context: CommandContext, outcomes: Mapping[str, Outcome]) 
     )
     volume_argument = started_ids[0] if len(started_ids) == 1 else "VOLUME"
     print_next([shlex.join(["burstctl", "history", volume_argument, *context.options.repeated])])
+
+
+def _print_next_of_refusal(context: CommandContext, batch: PlannedBatch) -> None:
+    """Print what shows more of the first volume that is refused, or of the instance that is the reason."""
+    refused = next((flip for flip in batch.planned if flip.plan.refusal is not None), None)
+    if refused is not None:
+        command = command_about(
+            refused.plan.context.volume, {refusal.guard for refusal in refused.shown_refusals}
+        )
+        print_next([shlex.join(["burstctl", *command, *context.options.repeated])])
 
 
 def _document(

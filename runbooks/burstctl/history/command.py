@@ -206,7 +206,7 @@ def _describe_level(state: VolumeState | None) -> str:
     if state is None:
         return "no flip, hold or alert"
     if state.reading.unknown_reason is not None:
-        return f"unknown: {str(state.reading.unknown_reason).replace('_', ' ')}; last judged {state.level}"
+        return f"unknown: {state.reading.unknown_reason.description}; last judged {state.level}"
     if state.flip is not None and state.flip.is_under_way and state.level.is_alerting:
         return f"{CHANGING_LABEL}; by its balance {describe_level(state)}"
     return describe_level(state)

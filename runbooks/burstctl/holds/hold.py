@@ -20,9 +20,10 @@ from burstctl.cli.options import (
 )
 from burstctl.cli.output import print_failures, print_info, print_next, print_output, print_warning
 from burstctl.cli.text_layout import lay_out
-from burstctl.context.context import CommandContext, open_operator
+from burstctl.context.context import CommandContext, Notes, open_operator
 from burstctl.context.resources import resolve_resources
 from burstctl.holds.multi_region import (
+    BeginOutput,
     apply_in_regions,
     check_has_ledger,
     check_reaches_watchdog,
@@ -78,23 +79,34 @@ def hold(
     if bool(resources) == everything:
         raise click.UsageError("Specify what to hold: either RESOURCEs, or --all.")
 
-    def place_in_region(region_options: Options) -> "tuple[ExitCode, HoldsDocument]":
-        with open_operator(region_options, needs_policy=False) as context:
-            check_reaches_watchdog(context, "this hold", "held")
+    def place_in_region(region_options: Options, begin: BeginOutput) -> "tuple[ExitCode, HoldsDocument]":
+        notes = Notes()
+        with open_operator(region_options, notes=notes, needs_policy=False) as context:
             if is_idle_region(context, options):
-                print_info(
-                    f"no stack and no ledger in {context.services.location.region}: there is nothing to hold"
-                )
                 return ExitCode.OK, _document(context, [], [], [], [])
+            begin(notes)
+            check_reaches_watchdog(context, "this hold", "held")
             check_has_ledger(context)
             subjects = [None] if everything else resolve_resources(context, resources)
-            return _place_holds(context, subjects, lasts, reason)
+            return _place_holds(context, subjects, lasts, reason, has_next=not options.has_several_regions)
 
-    return apply_in_regions(options, place_in_region, result_word="held", has_volumes=bool(resources))
+    return apply_in_regions(
+        options,
+        place_in_region,
+        result_word="held",
+        idle_reason="no stack and no ledger",
+        next_command=["release", "--all"],
+        has_volumes=bool(resources),
+    )
 
 
 def _place_holds(
-    context: CommandContext, subjects: Sequence[str | None], duration: timedelta, reason: str
+    context: CommandContext,
+    subjects: Sequence[str | None],
+    duration: timedelta,
+    reason: str,
+    *,
+    has_next: bool,
 ) -> "tuple[ExitCode, HoldsDocument]":
     """Place the holds of one region, and say so."""
     missing, failures = _find_missing(context, [item for item in subjects if item is not None])
@@ -116,7 +128,7 @@ def _place_holds(
     print_failures([], missing=missing, region=context.services.location.region)
     for failure in failures:
         print_warning(failure, subject="whether the resources exist is not known")
-    if placed and not context.options.json:
+    if placed and has_next and not context.options.json:
         subjects_to_release = [hold.volume_id or "--all" for hold in placed]
         print_next([shlex.join(["burstctl", "release", *subjects_to_release, *context.options.repeated])])
     document = _document(context, placed, replaced, missing, failures)

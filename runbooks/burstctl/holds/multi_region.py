@@ -1,5 +1,6 @@
 """The scope of an operator's hold or release: one region or several, and who obeys it."""
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -7,9 +8,9 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import ALL_REGIONS, Options
-from burstctl.cli.output import print_output, to_json
+from burstctl.cli.output import print_next, print_output, to_json
 from burstctl.cli.text_layout import lay_out
-from burstctl.context.context import CommandContext
+from burstctl.context.context import CommandContext, Notes
 from burstctl.context.multi_region import print_heading, run_in_regions, to_document
 from burstwatch.adapters.aws.errors import AwsError
 from burstwatch.core.errors import BurstwatchError
@@ -19,8 +20,14 @@ from burstwatch.wiring.settings import LEDGER
 if TYPE_CHECKING:
     from documents.hold import HoldsDocument, ReachDocument, ReleaseDocument
 
-RegionAction: TypeAlias = Callable[[Options], tuple[ExitCode, "HoldsDocument | ReleaseDocument"]]
-"""Executes the order in one region, reports it, and returns the exit code and the document."""
+BeginOutput: TypeAlias = Callable[[Notes], None]
+"""Begins what is printed of a region: its name in an order for several, and the notes."""
+
+RegionAction: TypeAlias = Callable[[Options, BeginOutput], tuple[ExitCode, "HoldsDocument | ReleaseDocument"]]
+"""Executes the order in one region, reports it, and returns the exit code and the document.
+
+It prints nothing of a region without anything to do if the order is for several.
+"""
 
 _OTHER_REGIONS_NOTE: Final = "Other regions are not affected."
 
@@ -30,29 +37,41 @@ class UnreachableWatchdogError(BurstwatchError):
 
 
 def apply_in_regions(
-    options: Options, action: RegionAction, *, result_word: str, has_volumes: bool
+    options: Options,
+    action: RegionAction,
+    *,
+    result_word: str,
+    idle_reason: str,
+    next_command: Sequence[str],
+    has_volumes: bool,
 ) -> ExitCode:
     """Give an order in the region, or in each of several; no region's failure hides another's.
 
     ``result_word`` describes the regions in which the order had an effect, such as "held"; their documents
-    have it under ``placed`` or ``released``.
+    have it under ``placed`` or ``released``. ``idle_reason`` is why there was nothing to do in others.
+    ``next_command`` comes after an order for several regions that had an effect.
 
     Raises:
         click.UsageError: volumes are named, and several regions.
     """
     if not options.has_several_regions:
-        code, document = action(options)
+        code, document = action(options, Notes.print_all)
         if options.json:
             print_output(to_json(document))
         return code
     if has_volumes:
         raise click.UsageError("VOLUMEs are in one region: give --region once, with its name.")
     documents: list[HoldsDocument | ReleaseDocument] = []
+    regions_with_output: list[str] = []
 
     def apply_in_region(region_options: Options) -> ExitCode:
-        if not options.json:
-            print_heading(region_options.regions[0], is_first=not documents)
-        code, document = action(region_options)
+        def begin(notes: Notes) -> None:
+            if not options.json:
+                print_heading(region_options.regions[0], is_first=not regions_with_output)
+            regions_with_output.append(region_options.regions[0])
+            notes.print_all()
+
+        code, document = action(region_options, begin)
         documents.append(document)
         return code
 
@@ -65,21 +84,31 @@ def apply_in_regions(
         ) from error
     if options.json:
         print_output(to_json(to_document(documents, visit_result.failures)))
-    else:
-        print_output("\n" + lay_out(_summary(result_word, documents, visit_result.failures)))
+        return visit_result.exit_code
+    affected = [document["region"] for document in documents if _is_affected(document)]
+    summary = _summary(result_word, idle_reason, affected, len(documents), visit_result.failures)
+    print_output(("\n" if regions_with_output else "") + lay_out(summary))
+    if affected:
+        regions = [part for region in options.regions for part in ("--region", region)]
+        print_next([shlex.join(["burstctl", *next_command, *regions, *options.repeated])])
     return visit_result.exit_code
 
 
-def _summary(result_word: str, documents: Sequence[Mapping[str, Any]], failures: Sequence[str]) -> str:
+def _summary(
+    result_word: str, idle_reason: str, affected: Sequence[str], count: int, failures: Sequence[str]
+) -> str:
     """One line about all regions, such as "held in 1 region (us-east-1), nothing to do in 33"."""
-    affected = [
-        document["region"] for document in documents if document.get("placed") or _has_released(document)
-    ]
     failed = [failure.partition(":")[0] for failure in failures]
+    idle_count = count - len(affected)
     return (
-        f"{result_word} in {_format_regions(affected)}, nothing to do in {len(documents) - len(affected)}"
+        f"{result_word} in {_format_regions(affected)}, nothing to do in {idle_count}"
+        f"{f' ({idle_reason})' if idle_count else ''}"
         f"{f', FAILED in {_format_regions(failed)}' if failed else ''}"
     )
+
+
+def _is_affected(document: Mapping[str, Any]) -> bool:
+    return bool(document.get("placed")) or _has_released(document)
 
 
 def _has_released(document: Mapping[str, Any]) -> bool:
@@ -159,8 +188,10 @@ def reach_document(context: CommandContext) -> "ReachDocument":
 
 
 def is_idle_region(context: CommandContext, options: Options) -> bool:
-    """Whether this is a region without a stack or a ledger, in an order for all regions."""
-    return ALL_REGIONS in options.regions and context.reach.stack is None and not context.has_ledger
+    """Whether this is certainly a region without a stack or a ledger, in an order for all regions."""
+    reach = context.reach
+    has_watchdog = (reach.stack, reach.missed_stack, reach.uncertainty) != (None, None, None)
+    return ALL_REGIONS in options.regions and not (has_watchdog or context.has_ledger)
 
 
 def _describe_account(context: CommandContext) -> str:

@@ -11,9 +11,10 @@ from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import RESOURCE_NAMES, Command, Options, ResourceName, common_options
 from burstctl.cli.output import print_info, print_next, print_output
 from burstctl.cli.text_layout import lay_out
-from burstctl.context.context import CommandContext, open_operator
+from burstctl.context.context import CommandContext, Notes, open_operator
 from burstctl.context.resources import ledger_keys_of, resolve_resources
 from burstctl.holds.multi_region import (
+    BeginOutput,
     apply_in_regions,
     check_reaches_watchdog,
     describe_reach,
@@ -75,26 +76,33 @@ def release(resources: Sequence[str], options: Options, *, everything: bool) -> 
     if bool(resources) == everything:
         raise click.UsageError("Specify what to release: either RESOURCEs, or --all.")
 
-    def release_in_region(region_options: Options) -> "tuple[ExitCode, ReleaseDocument]":
-        with open_operator(region_options, needs_policy=False) as context:
+    def release_in_region(region_options: Options, begin: BeginOutput) -> "tuple[ExitCode, ReleaseDocument]":
+        notes = Notes()
+        with open_operator(region_options, notes=notes, needs_policy=False) as context:
+            if not options.has_several_regions:
+                begin(notes)
             check_reaches_watchdog(context, "this release", "released")
             subjects = [None] if everything else resolve_resources(context, resources)
             results = _release(context, subjects)
-            now_s = context.services.clock()
-            remaining = context.services.ledger.holds(now_s)
-            if not options.json:
-                for result in results:
-                    _print_result(result, now_s)
-                if any(result.has_released for result in results):
-                    print_output(lay_out(describe_reach(context)))
-            print_holds(
-                remaining, now_s, None if everything else {subject for subject in subjects if subject}
-            )
-            if not options.json:
+            remaining = context.services.ledger.holds(context.services.clock())
+            document = _document(context, results, remaining)
+            if options.has_several_regions:
+                if not (remaining or any(result.has_released for result in results)):
+                    return ExitCode.OK, document
+                begin(notes)
+            _print_results(context, results, remaining)
+            if not (options.json or options.has_several_regions):
                 print_next([shlex.join(["burstctl", "assess", *region_options.repeated])])
-            return ExitCode.OK, _document(context, results, remaining)
+            return ExitCode.OK, document
 
-    return apply_in_regions(options, release_in_region, result_word="released", has_volumes=bool(resources))
+    return apply_in_regions(
+        options,
+        release_in_region,
+        result_word="released",
+        idle_reason="no hold on everything",
+        next_command=["assess"],
+        has_volumes=bool(resources),
+    )
 
 
 def _release(context: CommandContext, subjects: Sequence[str | None]) -> list[ReleaseResult]:
@@ -185,6 +193,20 @@ def _drop_unreadable_state(ledger: Ledger, volume_id: str, *, by: str, now_s: in
         )
     ledger.take_unreadable()
     return unreadable
+
+
+def _print_results(
+    context: CommandContext, results: Sequence[ReleaseResult], remaining: Sequence[Hold]
+) -> None:
+    """Print what was released, whom that reaches, and which of the holds are still in force."""
+    now_s = context.services.clock()
+    if not context.options.json:
+        for result in results:
+            _print_result(result, now_s)
+        if any(result.has_released for result in results):
+            print_output(lay_out(describe_reach(context)))
+    volume_ids = {result.volume_id for result in results if result.volume_id}
+    print_holds(remaining, now_s, volume_ids or None)
 
 
 def _print_result(result: ReleaseResult, now_s: float) -> None:

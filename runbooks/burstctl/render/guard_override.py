@@ -1,4 +1,4 @@
-"""Which guards a person may override."""
+"""Which guards a person may override, and what else to do about one that refuses."""
 
 from collections.abc import Collection, Iterable
 from typing import Any, Final
@@ -6,6 +6,8 @@ from typing import Any, Final
 import click
 
 from burstctl.render.planned_flip import PlannedFlip
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.refusal import AUTOMATION_ONLY, NON_OVERRIDABLE, Guard, guard_page
 
 OVERRIDABLE: Final = tuple(
@@ -57,3 +59,11 @@ def runbook_hints(refusing_guards: Collection[Guard], runbooks_url: str) -> list
     """Where each guard that refuses something is explained, in the order of the guards."""
     pages = [guard_page(guard, runbooks_url) for guard in Guard if guard in refusing_guards]
     return [f"how to go on: {page}" for page in dict.fromkeys(pages)]
+
+
+def command_about(volume: Volume, refusing_guards: Collection[Guard]) -> list[str]:
+    """What shows why a flip of the volume is refused: of it, or of the instance that is the bottleneck."""
+    if volume.volume_type not in frozenset(VolumeType):
+        return ["which", volume.volume_id]
+    is_bottleneck = Guard.INSTANCE_IS_BOTTLENECK in refusing_guards and volume.instance_id
+    return ["explain", volume.instance_id if is_bottleneck and volume.instance_id else volume.volume_id]

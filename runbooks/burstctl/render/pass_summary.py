@@ -256,7 +256,8 @@ def _format_effort(reports: Sequence[PassReport]) -> str:
 
 
 def _unknown_reason(decision: Decision) -> str:
-    return decision.assessment.unknown_because or str(decision.assessment.unknown_reason)
+    reason = decision.assessment.unknown_reason
+    return decision.assessment.unknown_because or (reason.description if reason else str(decision.level))
 
 
 def _volume_line(decision: Decision, text: str) -> str:

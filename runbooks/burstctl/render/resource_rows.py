@@ -101,6 +101,7 @@ def describe_depletion(decision: Decision, now_s: float, width: int | None = Non
 def _row(decision: Decision, report: PassReport) -> Row:
     assessment = decision.assessment
     resource, flip = assessment.resource, describe_flip_status(decision, report)
+    is_critical = decision.volume_settings.is_critical
     drain = assessment.forecast.drain_per_s if assessment.forecast else None
     return Row(
         region=report.region,
@@ -110,7 +111,7 @@ def _row(decision: Decision, report: PassReport) -> Row:
         name=partial(_format_name, decision),
         level=level_label(decision),
         style=_level_style(decision),
-        is_calm=not (flip or _is_urgent(decision) or decision.level is Level.WATCH),
+        is_calm=not (flip or is_critical or _is_urgent(decision) or decision.level is Level.WATCH),
         is_alerting=decision.level.is_alerting,
         balance_pct=assessment.balance_pct,
         forecast=partial(describe_depletion, decision, report.now_s),
@@ -120,7 +121,7 @@ def _row(decision: Decision, report: PassReport) -> Row:
         baseline=_baseline_cell(assessment),
         size=f"{resource.size_gib:,} GiB" if isinstance(resource, Volume) else resource.instance_type,
         place=(resource.instance_id or "") if isinstance(resource, Volume) else "",
-        flow=_describe_flow(decision),
+        flow=partial(_describe_flow, decision),
     )
 
 
@@ -135,7 +136,7 @@ def _mode(decision: Decision) -> str:
     settings = decision.volume_settings
     if settings.mode is Mode.PROPOSE and not settings.is_critical:
         return ""
-    return f"{settings.mode}, critical" if settings.is_critical else str(settings.mode)
+    return f"critical, {settings.mode}" if settings.is_critical else str(settings.mode)
 
 
 def _depletion_forms(decision: Decision, now_s: float) -> tuple[str, ...]:
@@ -208,16 +209,24 @@ def _format_lowest(decisions: Iterable[Decision]) -> str:
     return format_percent(min(pct for pct in balances if pct is not None))
 
 
-def _describe_flow(decision: Decision) -> str:
-    """``drains 2,100/s, baseline 300``; a bucket that is not gp2's has the unit of its limit."""
+def _describe_flow(decision: Decision, width: int) -> str:
+    """``drains 2,100/s, baseline 300``, or what fits ``width``; empty if nothing does.
+
+    A bucket that is not gp2's has the unit of its limit.
+    """
+    return fit((*_flow_forms(decision), ""), width)
+
+
+def _flow_forms(decision: Decision) -> tuple[str, ...]:
     assessment: Assessment = decision.assessment
     drain = assessment.forecast.drain_per_s if assessment.forecast else None
     baseline = _baseline_text(assessment)
     if decision.level is Level.EXHAUSTED and not decision.is_changing:
-        return f"throttled to baseline {baseline}"
+        return f"throttled to baseline {baseline}", "throttled"
     if drain is None or not round(drain):
-        return f"baseline {baseline}" if baseline else ""
-    return f"{'drains' if drain > 0 else 'refills'} {abs(drain):,.0f}/s, baseline {baseline}"
+        return (f"baseline {baseline}" if baseline else "",)
+    rate = f"{'drains' if drain > 0 else 'refills'} {abs(drain):,.0f}/s"
+    return f"{rate}, baseline {baseline}", rate
 
 
 def _baseline_cell(assessment: Assessment) -> str:

@@ -11,10 +11,10 @@ from burstctl.cli.styled_text import StyledText, to_plain_text
 from burstwatch.core.text import display_width
 
 WIDE_TABLE_COLUMNS: Final = 116
-"""From this width on there is a line to a resource, below it there are two."""
+"""From this width on there is a line to a resource, below it there are several."""
 
 BAR_COLUMNS: Final = 80
-"""On a terminal that is narrower, there is no room for a bar, nor for the Region on a line of two."""
+"""On a terminal that is narrower, there is no room for a bar, nor for a column with the Region."""
 
 _FULL_FORECAST_COLUMNS: Final = 140
 """From this width on, there is room for the bound next to the estimate."""
@@ -25,6 +25,7 @@ _MIN_NAME_COLUMNS: Final = 8
 _BAR_CELLS: Final = 5
 _COLUMN_GAP: Final = "  "
 _FLIP_STYLE: Final = "cyan"
+_CUT: Final = "…"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +33,8 @@ class Row:
     """One resource, in the words of each column.
 
     ``name`` and ``forecast`` take a width, None for any, and return the form that fits. ``mode`` is empty
-    where it does not matter. A row that ``is_calm`` takes one line on a narrow terminal, others take two;
-    ``flow`` is what the second line says without a flip.
+    where it does not matter. A row that ``is_calm`` takes one line on a narrow terminal, others take two or
+    more; ``flow`` takes a width as well, and is shown there if no flip is.
     """
 
     region: str
@@ -53,7 +54,7 @@ class Row:
     baseline: str
     size: str
     place: str
-    flow: str
+    flow: Callable[[int], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +122,7 @@ def wide_table(rows: Sequence[Row], notes: Sequence[str], *, width: int | None, 
 
 
 def narrow_table(rows: Sequence[Row], notes: Sequence[str], *, width: int = 80, bar: str | None) -> Table:
-    """Two lines to a row, one where all is calm; fits 60 columns, and 80 with a bar."""
+    """Two or more lines to a row, one if all is calm; fits 60 columns, and 80 with a bar."""
     has_regions = len({row.region for row in rows}) > 1
     has_region_column = has_regions and width >= BAR_COLUMNS
     shown_bar = bar if width >= BAR_COLUMNS and not has_regions else None
@@ -157,14 +158,14 @@ def text_width(text: str) -> int:
 
 
 def truncate(text: str, width: int) -> str:
-    """The text on at most this many columns; ``…`` marks a cut."""
+    """The text on at most this many columns; an ellipsis marks a cut."""
     if text_width(text) <= width:
         return text
     if width <= 0:
         return ""
     while text_width(text) >= width:
         text = text[:-1]
-    return text.rstrip() + "…"
+    return text.rstrip() + _CUT
 
 
 def fit(forms: Sequence[str], width: int | None) -> str:
@@ -245,26 +246,44 @@ def _narrow_lines(
     ]
     if is_single:
         return [first_line]
-    details = [row.region if has_region_below else "", row.mode, row.flip or row.flow]
-    second_line = [
-        StyledText(""),
-        *blank,
-        StyledText(name or truncate(row.place, id_columns)),
-        StyledText(row.size, "dim"),
-        StyledText(
-            truncate(", ".join(filter(None, details)), forecast_columns), _FLIP_STYLE if row.flip else "dim"
+    details = _detail_lines(row, row.region if has_region_below else "", forecast_columns)
+    beside = [(name or truncate(row.place, id_columns), row.size), *[("", "")] * (len(details) - 1)]
+    return [
+        first_line,
+        *(
+            [StyledText(""), *blank, StyledText(label), StyledText(size, "dim"), detail]
+            for (label, size), detail in zip(beside, details, strict=True)
         ),
     ]
-    return [first_line, second_line]
+
+
+def _detail_lines(row: Row, region: str, columns: int) -> list[StyledText]:
+    """Region, mode and flip, on as many lines as they take; or the flow in place of a flip, if it fits."""
+    lines = [""]
+    for part in filter(None, [region, *row.mode.split(", "), row.flip]):
+        line = f"{lines[-1]}, {part}" if lines[-1] else part
+        if lines[-1] and text_width(line) > columns:
+            lines.append(part)
+        else:
+            lines[-1] = line
+    if not row.flip:
+        room = columns - (text_width(lines[-1]) + len(", ") if lines[-1] else 0)
+        lines[-1] = ", ".join(filter(None, [lines[-1], row.flow(room)]))
+    return [StyledText(truncate(line, columns), _FLIP_STYLE if row.flip else "dim") for line in lines]
 
 
 def _calm_words(row: Row, columns: int) -> str:
     """What one line says of a calm row: the name matters more than the forecast if only one of them fits."""
+    label = _label(row, columns)
+    room = columns - text_width(label) - len(" ()")
+    if not label:
+        return row.forecast(columns)
+    if room > 0 and not (forecast := row.forecast(room)).endswith(_CUT):
+        return f"{forecast} ({label})"
     forecast = row.forecast(columns)
     room = columns - text_width(forecast) - len(" ()")
-    if not (label := _label(row, columns)):
-        return forecast
-    return label if room < min(text_width(label), _MIN_NAME_COLUMNS) else f"{forecast} ({_label(row, room)})"
+    is_name_visible = room - text_width(row.mode) >= _MIN_NAME_COLUMNS
+    return f"{forecast} ({_label(row, room)})" if is_name_visible else label
 
 
 def _label(row: Row, columns: int) -> str:

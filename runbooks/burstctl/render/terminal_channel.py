@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from shutil import get_terminal_size
 from typing import Final, TextIO
 
 from burstctl.cli.text_layout import wrap_command
@@ -13,6 +14,7 @@ from burstwatch.core.buckets.sparkline import GAP_GLYPH, GLYPHS
 from burstwatch.core.text import wrap
 
 _WIDTH: Final = 80  # the width of an ordinary terminal
+_MIN_WIDTH: Final = 40  # a narrower terminal breaks the lines itself
 _INDENT: Final = "  "
 _ASCII_GLYPHS: Final = str.maketrans(GLYPHS + GAP_GLYPH, "_.-=*# ")
 _COLOURS: Final = {
@@ -36,11 +38,13 @@ class TerminalChannel:
         )
 
     def send(self, alert: Alert) -> None:
-        lines = render(alert)
-        if self._uses_colour:
-            lines[0] = _colour(lines[0], alert_urgency(alert))
+        """Write it, and a blank line between it and what comes next."""
         try:
-            self._stream.write(_encode_safely("\n".join(lines) + "\n", self._stream))
+            columns = get_terminal_size().columns if self._stream.isatty() else _WIDTH
+            lines = render(alert, min(_WIDTH, max(_MIN_WIDTH, columns)))
+            if self._uses_colour:
+                lines[0] = _colour(lines[0], alert_urgency(alert))
+            self._stream.write(_encode_safely("\n".join(lines) + "\n\n", self._stream))
             self._stream.flush()
         except (OSError, ValueError) as error:
             message = (
@@ -49,33 +53,33 @@ class TerminalChannel:
             raise ChannelError(message, is_permanent=True) from error
 
 
-def render(alert: Alert) -> list[str]:
+def render(alert: Alert, width: int = _WIDTH) -> list[str]:
     """The lines of one alert in the order of a ``ChatMessage``, beginning with its level.
 
-    They have at most 80 columns, except a long address of the runbook.
+    They have at most ``width`` columns, except a long address of the runbook.
     """
     message = message_from_alert(alert)
-    first, *lines = _wrap_sentence(message.title)
-    lines += _wrap_sentence(message.reason)
+    first, *lines = _wrap_sentence(message.title, width)
+    lines += _wrap_sentence(message.reason, width)
     if message.action:
-        lines += _labelled_command(message.action_label, message.action)
+        lines += _labelled_command(message.action_label, message.action, width)
     for line in message.lines:
-        lines += _wrap_sentence(line)
+        lines += _wrap_sentence(line, width)
     for label, command in message.extra_commands:
-        lines += _labelled_command(label, command)
+        lines += _labelled_command(label, command, width)
     lines.append(f"Runbook: {dict(message.links)['Runbook']}")
-    lines += _wrap_sentence("; ".join(f"{label}: {text}" for label, text in message.facts))
-    lines.append(message.footer)
+    lines += _wrap_sentence("; ".join(f"{label}: {text}" for label, text in message.facts), width)
+    lines += _wrap_sentence(message.footer, width)
     return [first, *(f"{_INDENT}{line}" for line in lines if line)]
 
 
-def _wrap_sentence(text: str) -> list[str]:
-    return wrap(text.split(), _WIDTH - len(_INDENT))
+def _wrap_sentence(text: str, width: int) -> list[str]:
+    return wrap(text.split(), width - len(_INDENT))
 
 
-def _labelled_command(label: str, command: str) -> list[str]:
-    lines = wrap_action(command, _WIDTH - 2 * len(_INDENT))
-    return [*_wrap_sentence(f"{label}:"), *(f"{_INDENT}{line}" for line in lines)]
+def _labelled_command(label: str, command: str, width: int) -> list[str]:
+    lines = wrap_action(command, width - 2 * len(_INDENT))
+    return [*_wrap_sentence(f"{label}:", width), *(f"{_INDENT}{line}" for line in lines)]
 
 
 def wrap_action(action: str, width: int) -> list[str]:

@@ -10,9 +10,10 @@ from typing import Any, Final
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Duration, Options, common_options
+from burstctl.cli.options import INSTANCE_NAMES, Command, Duration, Options, ResourceName, common_options
 from burstctl.cli.output import print_failures, print_next, print_output, to_json
 from burstctl.context.context import open_readonly
+from burstctl.context.resources import resolve_instance
 from burstctl.plot.output_file import PictureFile
 from burstctl.simulate.ceilings import PLANNED_FORM, PlannedVolume, parse_planned_volume
 from burstctl.simulate.collect import SimulationReport, SimulationRequest, collect
@@ -21,22 +22,9 @@ from burstctl.simulate.text import print_notes, render_report
 from burstwatch.core.durations import HOUR_S, MINUTE_S
 
 _SPAN: Final = Duration(timedelta(hours=1), timedelta(days=62))
-_INSTANCE_ID: Final = re.compile(r"i-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 _TYPE: Final = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
 _PATTERN: Final = re.compile(r"[a-z0-9*?-]+\.[a-z0-9*?-]+")
 _TIME: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
-
-
-class _InstanceId(click.ParamType[str]):
-    """AWS's id of an instance: eight hexadecimal digits on old ones, seventeen since 2016."""
-
-    name = "instance"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not _INSTANCE_ID.fullmatch(str(value)):
-            shape = "i- and 17 (or 8) digits from 0-9a-f, such as i-0123456789abcdef0"
-            self.fail(f"{str(value)!r} is not a valid instance ID: {shape}.", param, ctx)
-        return str(value)
 
 
 class _TypeName(click.ParamType[str]):
@@ -94,7 +82,7 @@ class _DailyReset(click.ParamType[int | None]):
 @click.command(
     cls=Command,
     examples=(
-        ("burstctl simulate i-0123456789abcdef0 --to m7g.large", "would the smaller type have been enough?"),
+        ("burstctl simulate db-1 --to m7g.large", "would the smaller type have been enough?"),
         (
             "burstctl simulate i-0123456789abcdef0 --to m7g.large --types 'm7g.*,r7g.*'",
             "and which types would have been, of these",
@@ -111,7 +99,7 @@ class _DailyReset(click.ParamType[int | None]):
     page="runbooks/ChoosingAnInstanceType.md",
     without=("exit_zero", "policy", "ledger"),
 )
-@click.argument("instance", type=_InstanceId())
+@click.argument("name", metavar="INSTANCE", type=ResourceName(INSTANCE_NAMES))
 @click.option("--to", type=_TypeName(), metavar="TYPE", help="The instance type. Default: the present one.")
 @click.option(
     "--with-volume",
@@ -152,7 +140,7 @@ class _DailyReset(click.ParamType[int | None]):
 )
 @common_options
 def simulate(
-    instance: str,
+    name: str,
     options: Options,
     *,
     to: str | None,
@@ -168,15 +156,16 @@ def simulate(
     types would have been enough. Reads five-minute metrics from CloudWatch.
     """
     file = None if picture is None else PictureFile(picture, "--picture", _load_draw)
-    request = SimulationRequest(
-        instance_id=instance,
-        target=to,
-        planned=volumes,
-        patterns=types or (),
-        lookback=last,
-        daily_reset_s=daily_reset,
-    )
     with open_readonly(options) as context:
+        instance_id = resolve_instance(context, name)
+        request = SimulationRequest(
+            instance_id=instance_id,
+            target=to,
+            planned=volumes,
+            patterns=types or (),
+            lookback=last,
+            daily_reset_s=daily_reset,
+        )
         report = collect(context, request)
         if file is not None:
             file.write(report)
@@ -187,7 +176,7 @@ def simulate(
         print_notes(report)
         print_failures(report.failures)
         if not options.json:
-            print_next([shlex.join(["burstctl", "which", instance, *options.repeated])])
+            print_next([shlex.join(["burstctl", "which", instance_id, *options.repeated])])
         return ExitCode.FAILED if report.failures else ExitCode.OK
 
 

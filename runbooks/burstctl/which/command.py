@@ -1,28 +1,24 @@
 """``burstctl which``: of all limits between a process and its storage, the one that applies now."""
 
-import re
 from pathlib import Path
-from typing import Final
 
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Options, ResourceName, common_options
+from burstctl.cli.options import RESOURCE_NAMES, Command, Options, ResourceName, common_options
 from burstctl.cli.output import print_error, print_failures, print_next, print_output, to_json
 from burstctl.context.context import open_readonly
-from burstctl.context.resources import resolve_volume
+from burstctl.context.resources import resolve_resource
 from burstctl.which.collect import WhichReport, collect
 from burstctl.which.json import to_document
 from burstctl.which.text import next_command, print_notes, render_report
 from burstwatch.core.errors import Problem
 
-_INSTANCE_ID: Final = re.compile(r"i-(?:[0-9a-f]{8}|[0-9a-f]{17})")
-
 
 @click.command(
     cls=Command,
     examples=(
-        ("burstctl which vol-0123456789abcdef0", "its limits, and those of its instance"),
+        ("burstctl which ci-7", "its limits, and those of its instance"),
         ("burstctl which i-0123456789abcdef0", "the limits of an instance, and of each of its volumes"),
         (
             "burstctl which vol-0123456789abcdef0 --run-dir /run/ddprobe",
@@ -31,7 +27,7 @@ _INSTANCE_ID: Final = re.compile(r"i-(?:[0-9a-f]{8}|[0-9a-f]{17})")
     ),
     page="runbooks/WhichLimit.md",
 )
-@click.argument("name", metavar="RESOURCE", type=ResourceName())
+@click.argument("name", metavar="RESOURCE", type=ResourceName(RESOURCE_NAMES))
 @click.option(
     "--run-dir",
     type=click.Path(path_type=Path),
@@ -42,10 +38,10 @@ _INSTANCE_ID: Final = re.compile(r"i-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 def which(name: str, options: Options, *, run_dir: Path | None) -> ExitCode:
     """Show which limit holds RESOURCE back now, which will be next, and how that is known.
 
-    RESOURCE is a volume or an instance. Changes nothing. Exits with 3 if a limit applies now.
+    Changes nothing. Exits with 3 if a limit applies now.
     """
     with open_readonly(options) as context:
-        resource = name if _INSTANCE_ID.fullmatch(name) else resolve_volume(context, name)
+        resource = resolve_resource(context, name)
         report = collect(context, resource, run_dir)
         if options.json:
             print_output(to_json(to_document(report, context, options)))

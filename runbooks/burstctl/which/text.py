@@ -180,7 +180,7 @@ def _table(report: WhichReport, limits: Sequence[Limit], notes: Sequence[str]) -
         titles=("STATE", "LIMIT", "USED", "OF", "CREDITS", "EMPTY UTC"),
         lines=[_line(report, limit) for limit in limits],
         right_aligned=frozenset({"USED", "OF", "CREDITS"}),
-        notes=notes,
+        notes=[line for note in notes for line in wrap_hanging(note, text_columns())],
     )
 
 

@@ -15,6 +15,7 @@ from burstctl.cli.options import (
     CommandGroup,
     Options,
     common_options,
+    describe_page,
 )
 from burstctl.cli.output import print_failures, print_info, print_next, print_output, to_json
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, lay_out
@@ -95,7 +96,9 @@ def list_windows(options: Options) -> ExitCode:
             print_info("there is no window: the policy defines none, and no volume's tag names one")
         print_holds(holds, now_s)
         print_failures(failures)
-        if snapshots.by_name and not options.json:
+        if not (snapshots.by_name or options.json):
+            print_next([describe_page(PAGE)])
+        elif not options.json:
             first = next(iter(snapshots.by_name.values()))
             action = "start" if first.override is None else "stop"
             print_next([shlex.join(["burstctl", "window", action, first.name, *options.repeated])])

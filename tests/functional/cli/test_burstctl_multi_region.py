@@ -312,7 +312,10 @@ def test_the_last_line_counts_the_regions_that_were_held_and_those_that_failed(c
     )
 
     released = cli.run("release", "--all", *BOTH_REGIONS)
-    assert released.out.splitlines()[-1] == "released in 1 region (us-east-1), nothing to do in 1"
+    assert released.out.splitlines()[-1] == (
+        "released in 1 region (us-east-1), nothing to do in 1 (no hold on everything)"
+    )
+    assert "eu-west-1" not in released.out
 
 
 def test_all_regions_are_those_with_a_stack_or_a_ledger(cli, account, monkeypatch):
@@ -322,9 +325,19 @@ def test_all_regions_are_those_with_a_stack_or_a_ledger(cli, account, monkeypatc
         result = cli.run(*HOLD, "--region", "all")
 
     assert result.code == 0
-    assert "no stack and no ledger in us-east-1: there is nothing to hold" in result.err
+    assert "us-east-1" not in result.out, "a Region without anything to hold is only counted"
+    assert result.out.splitlines()[-1] == (
+        "held in 1 region (eu-west-1), nothing to do in 1 (no stack and no ledger)"
+    )
+    assert result.err.splitlines()[-1] == "next: burstctl release --all --region all"
     assert len(stack.holds(START.timestamp())) == 1
     assert not cli.ledger_path.exists()
+
+    with stub_describe_regions(account, monkeypatch):
+        released = cli.run("release", "--all", "--region", "all")
+
+    assert "us-east-1" not in released.out
+    assert released.err.splitlines()[-1] == "next: burstctl assess --region all"
 
 
 def test_when_regions_cannot_be_listed_they_must_be_named(cli, account):
@@ -335,6 +348,26 @@ def test_when_regions_cannot_be_listed_they_must_be_named(cli, account):
     assert result.code == 1
     assert result.error_lines == ["error: nothing was done: this identity may not call ec2:DescribeRegions."]
     assert "or name the Regions: --region NAME for each" in result.err
+
+
+def test_several_regions_may_have_commas_between_them(cli, account):
+    add_calm(account, "web-1")
+    add_calm(account.second, "web-2")
+
+    with_commas = cli.run("assess", "--json", "--region", "us-east-1, eu-west-1").document
+    repeated = cli.run("assess", "--json", *BOTH_REGIONS).document
+
+    assert [report["region"] for report in with_commas["reports"]] == ["us-east-1", "eu-west-1"]
+    assert [report["volumes"] for report in with_commas["reports"]] == [
+        report["volumes"] for report in repeated["reports"]
+    ]
+
+
+def test_a_command_for_one_region_refuses_several_with_commas(cli, account):
+    result = cli.run("watch", "--once", "--region", "us-east-1,eu-west-1")
+
+    assert result.code == 2
+    assert "watch works in one region: give --region once" in result.err
 
 
 ONE_REGION = [

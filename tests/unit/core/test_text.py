@@ -73,6 +73,11 @@ def test_a_word_as_wide_as_a_line_is_one_line():
     assert wrap(["ab", "wxyzw"], 4) == ["ab", "wxyz", "w"]
 
 
+def test_a_word_that_is_too_long_may_stay_whole():
+    parts = ["ab", "/home/me/ledger", "c"]
+    assert wrap(parts, 4, breaks_words=False) == ["ab", "/home/me/ledger", "c"]
+
+
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [

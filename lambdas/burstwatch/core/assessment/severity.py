@@ -106,8 +106,9 @@ BALANCE_REASON: Final = "the balance is at or below"
 def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
     """Explain in words which rule put the volume at this level."""
     forecast, levels = assessment.forecast, policy.levels
-    if forecast is None or assessment.unknown_reason is not None:
-        return assessment.unknown_because or str(assessment.unknown_reason)
+    if assessment.unknown_reason is not None:
+        return assessment.unknown_because or assessment.unknown_reason.description
+    assert forecast is not None
     match level:
         case Level.EXHAUSTED if assessment.balance.values[-1] <= levels.exhausted_pct:
             reason = f"{BALANCE_REASON} {levels.exhausted_pct:g} %"

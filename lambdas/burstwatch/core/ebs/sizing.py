@@ -213,6 +213,19 @@ class ReturnDecision:
     reason: str
 
 
+def unsupported_type_refusal(volume: Volume) -> TargetRefusal:
+    """Why a volume is never modified whose type is not gp2, gp3, io1 or io2."""
+    return TargetRefusal(
+        code=TargetRefusalCode.UNSUPPORTED_TYPE,
+        reason=(
+            f"{volume.volume_id} is {volume.volume_type}, and burstwatch changes only gp2, gp3, io1 and io2"
+        ),
+        next_step=(
+            f"see what limits it with burstctl which {volume.volume_id}, and change it in the EC2 console"
+        ),
+    )
+
+
 def choose_target(
     volume: Volume,
     demand: Demand,
@@ -243,11 +256,7 @@ def choose_target(
         The target, or the reason why no target fits.
     """
     if volume.volume_type not in frozenset(VolumeType):
-        return TargetRefusal(
-            code=TargetRefusalCode.UNSUPPORTED_TYPE,
-            reason=f"{volume.volume_id} is {volume.volume_type}, not gp2, gp3, io1 or io2",
-            next_step="change it by hand",
-        )
+        return unsupported_type_refusal(volume)
     # The instance first: if it is the bottleneck, no type of volume helps.
     if instance and (refusal := _instance_bottleneck_refusal(volume, demand, instance)):
         return refusal

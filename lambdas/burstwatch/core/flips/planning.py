@@ -13,6 +13,7 @@ from burstwatch.core.ebs.sizing import (
     choose_target,
     configuration_of,
     return_decision,
+    unsupported_type_refusal,
 )
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder, FlipPlan
 from burstwatch.core.flips.guards import check_guards, is_last_of_the_day
@@ -247,7 +248,10 @@ def _plan_flip_back(order: FlipOrder, context: FlipContext) -> FlipPlan:
         usd_per_month_now=current_usd,
         usd_per_month=current_usd,
     )
-    if flip is None or current is None:
+    if current is None:
+        reason = unsupported_type_refusal(volume).sentence.removesuffix(".")
+        return replace(base, refusals=(Refusal(guard=Guard.NO_TARGET, reason=reason),))
+    if flip is None:
         reason = (
             "the ledger has no flip to reverse; give the configuration: burstctl flip"
             f" {order.volume_id} --to …, or change it in the console"

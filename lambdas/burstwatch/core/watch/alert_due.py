@@ -74,7 +74,7 @@ def _alert_due(
         return _gap_alert_due(state, assessment, unknown_reason, policy=policy, now_s=now_s)
     if level.is_alerting:
         return _level_alert_due(old_state, level, unknown_reason, policy=policy, now_s=now_s)
-    reason = str(read_level) if unknown_reason is None else str(unknown_reason)
+    reason = str(read_level) if unknown_reason is None else unknown_reason.description
     if unknown_reason is UnknownReason.TOO_NEW:
         return None, reason
     if old_state.alerts.is_open:
@@ -87,7 +87,7 @@ def _level_alert_due(
 ) -> tuple[AlertKind | None, str]:
     """Alert on entering a level, and again as a reminder while it lasts; never while the data is missing."""
     if unknown_reason is not None:
-        return None, f"{unknown_reason}; last known level {level}"
+        return None, f"{unknown_reason.description}; last known level {level}"
     kind = AlertKind.EXHAUSTED if level is Level.EXHAUSTED else AlertKind.DRAINING
     if old_state.alerts.open_level is not level or old_state.alerts.is_gap_open:
         return kind, f"{old_state.level} before, now {level}"
@@ -107,7 +107,7 @@ def _gap_alert_due(
 ) -> tuple[AlertKind | None, str]:
     """Alert once: about a gap at once, about a failed read when the bucket may be empty soon."""
     if state.alerts.is_gap_open:
-        return None, f"{unknown_reason}, alerted"
+        return None, f"{unknown_reason.description}, alerted"
     lasted_s = now_s - (state.reading.unknown_since_s or now_s)
     alert_after_s = policy.telemetry.gap_after.total_seconds()
     bucket, balance_pct, balance_at_s = (
@@ -120,8 +120,8 @@ def _gap_alert_due(
         time_left_s = lasted_s + empty_at_s - now_s - policy.cadence.act_lead.total_seconds()
         alert_after_s = min(alert_after_s, max(_TRANSIENT_READ_FAILURE_S, time_left_s))
     if unknown_reason is UnknownReason.TELEMETRY_GAP or lasted_s >= alert_after_s:
-        return AlertKind.TELEMETRY_GAP, str(unknown_reason)
-    return None, str(unknown_reason)
+        return AlertKind.TELEMETRY_GAP, unknown_reason.description
+    return None, unknown_reason.description
 
 
 def _mark_alerted(state: VolumeState, kind: AlertKind, now_s: int) -> VolumeState:

@@ -81,7 +81,11 @@ def evaluate_volume(
         state=reconciled.state,
         level=level,
         focus_interval_s=level_interval_s(reading, level, before, policy=policy, now_s=int(context.now_s)),
-        alert=DueAlert(kind=None, reason=str(reading.unknown_reason or level), state=reconciled.state),
+        alert=DueAlert(
+            kind=None,
+            reason=str(level) if reading.unknown_reason is None else reading.unknown_reason.description,
+            state=reconciled.state,
+        ),
         events=reconciled.events,
     )
     if _needs_nothing(read):

@@ -25,7 +25,7 @@ class FakeTerminal(io.StringIO):
 def render_alert(alert, stream=None, environ=None):
     stream = stream or io.StringIO()
     TerminalChannel(stream, environ=environ or {}).send(alert)
-    return stream.getvalue()
+    return stream.getvalue().removesuffix("\n")
 
 
 def test_the_first_line_begins_with_the_word_for_the_level():
@@ -42,6 +42,20 @@ def test_the_ids_are_below_the_command():
         "  Account: 123456789012",
         "  2026-11-20T18:00:35Z · alert a461d265d7905ad49f1c5b139e4f6beb",
     ]
+
+
+def test_a_blank_line_is_between_two_alerts():
+    stream = io.StringIO()
+    alone = render_alert(an_alert())
+    render_alert(an_alert(), stream)
+    assert render_alert(an_alert(), stream) == f"{alone}\n{alone}"
+
+
+def test_an_alert_fits_a_narrow_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = render_alert(an_alert(), FakeTerminal()).splitlines()
+    assert max(display_width(line) for line in lines if "Runbook: https://" not in line) <= 60
+    assert render_alert(an_alert()).splitlines() != lines, "elsewhere it has the width of an ordinary one"
 
 
 @pytest.mark.parametrize(

@@ -462,7 +462,22 @@ def test_a_type_without_advice_is_named(cli, lab):
     disk = add(lab, "tape", size_gib=500, volume_type="st1")
     result = cli.run("advise", disk)
     assert result.code == 0
-    assert f"no advice: {disk}: st1 is not a type there is advice for" in result.err
+    assert result.err.splitlines() == [
+        f"no advice: {disk}: it is st1, and advise recommends types for gp2, gp3, io1 and io2 volumes only;"
+        f" burstctl which {disk} shows its limits",
+        f"next: burstctl which {disk}",
+    ]
+
+
+def test_the_advice_on_one_volume_reports_its_confidence_and_ends_with_the_flip(cli, lab):
+    volume_id = add(lab, "a", days=1)
+    result = cli.run("advise", volume_id)
+    assert "confidence: low, because less than a week was seen" in join_lines(result.out)
+    next_line = result.err.splitlines()[-1]
+    assert next_line.startswith(f"next: burstctl flip {volume_id} --to gp3 ")
+    assert next_line.endswith(" --dry-run")
+    whole_fleet = cli.run("advise").err.splitlines()
+    assert f"next: burstctl advise {volume_id}" in whole_fleet
 
 
 def test_a_managed_volume_is_left_to_its_manager(cli, lab):
@@ -497,4 +512,7 @@ def test_names_from_outside_stay_text(cli, lab):
 def test_a_fleet_without_volumes_is_reported_as_empty(cli, lab):
     result = cli.run("advise")
     assert (result.code, result.out) == (0, "")
-    assert "no volume to advise on in us-east-1" in result.err
+    assert result.err.splitlines() == [
+        "no volume to advise on in us-east-1",
+        "next: burstctl advise --region all",
+    ]

@@ -246,7 +246,7 @@ def test_what_cannot_be_a_name_is_a_usage_error_before_any_call(cli, lab, name):
     result = cli.run("assess", name)
 
     assert result.code == 2
-    assert "is not a name: VOLUME is a volume ID, a unique Name tag, or an instance ID" in result.err
+    assert "is not a name: VOLUME is the ID or the unique Name tag of a volume" in result.err
     assert lab.faults.call_counts() == {}
 
 

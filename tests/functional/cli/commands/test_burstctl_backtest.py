@@ -313,7 +313,7 @@ def test_volumes_that_cannot_drain_were_never_gp2_or_are_ignored_are_left_out_an
     assert f"ignored by tag: {ignored}" in result.err
     result = cli.run("backtest", other, "--days", "1")
     assert (result.code, result.out) == (0, "")
-    assert f"not replayed: {other}: it is gp3, which has no burst credits" in result.err
+    assert f"not replayed: {other}: it is gp3, and only gp2 volumes are replayed" in result.err
 
 
 def test_a_named_volume_is_replayed_whatever_its_tags(cli, lab):

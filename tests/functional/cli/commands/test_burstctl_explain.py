@@ -9,7 +9,7 @@ from burstlab.model.volume import MetricFault
 from burstwatch.core.ledger.flip_state import WATCHDOG, ModificationUse
 from burstwatch.core.ledger.ledger import Change
 from support.builders.states import build_state
-from support.cli_session import add_calm, add_critical, add_lab_volume, add_warning
+from support.cli_session import add_calm, add_critical, add_lab_instance, add_lab_volume, add_warning
 
 
 def lines_by_topic(result) -> dict[str, str]:
@@ -361,3 +361,25 @@ def test_the_third_flip_of_a_day_is_proposed_everywhere_as_the_watchdog_would_ma
         (alert,) = [e.body for e in ledger.entries(volume_id) if e.kind == "alert"]
     assert " --to gp3 " in alert["action"]
     assert because in alert["evidence"]["proposal"][-1]
+
+
+def test_a_flip_that_would_be_refused_because_of_the_instance_is_not_proposed(cli, lab):
+    instance_id = add_lab_instance(lab, "i-0123456789abcdef0")
+    volume_id = add_critical(lab, instance_id=instance_id)
+    lab.fleet.set_instance_balance(instance_id, io_pct=0.0)
+    lab.clock.advance(900)
+
+    result = cli.run("explain", volume_id)
+
+    assert f"burstctl flip {volume_id}" not in result.out
+    text = " ".join(result.out.split())
+    assert f"no flip now: instance {instance_id}, not the volume, is the bottleneck" in text
+    assert "use a larger instance type" in text
+    assert result.err.splitlines()[-1] == f"next: burstctl explain {instance_id}"
+    assert cli.run("flip", volume_id, "--dry-run").code == 4
+
+
+def test_the_next_command_of_a_volume_without_a_plot_shows_its_limits(cli, lab):
+    volume_id = add_lab_volume(lab, "lake", size_gib=500, volume_type="st1")
+
+    assert cli.run("explain", volume_id).err.splitlines()[-1] == f"next: burstctl which {volume_id}"

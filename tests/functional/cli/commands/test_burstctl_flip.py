@@ -517,6 +517,7 @@ def test_an_instance_that_is_the_bottleneck_refuses_and_can_be_overridden(cli, l
     assert result.code == 4
     assert "Refused   instance_is_bottleneck: instance i-0123456789abcdef0, not the" in result.out
     assert "--override instance_is_bottleneck" in result.err
+    assert result.err.splitlines()[-1] == f"next: burstctl explain {instance_id}"
     options = ("--override", "instance_is_bottleneck", "--reason", "larger soon", "--yes")
     assert cli.run("flip", volume_id, *options).code == 0
 
@@ -947,3 +948,13 @@ def test_a_return_that_nothing_would_undo_has_no_such_warning(cli, lab, tags):
         cli.run("window", "start", "release", "--yes")
 
     assert "out again" not in cli.run("flip-back", volume_id, "--dry-run").out
+
+
+@pytest.mark.parametrize("arguments", [("--yes",), ("--dry-run",)])
+def test_after_a_refusal_the_next_command_shows_why(cli, lab, arguments):
+    volume_id = add_calm(lab)
+
+    result = cli.run("flip-back", volume_id, *arguments)
+
+    assert result.code == 4
+    assert result.err.splitlines()[-1] == f"next: burstctl explain {volume_id}"

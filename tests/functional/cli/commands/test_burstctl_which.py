@@ -414,5 +414,13 @@ def test_the_table_fits_the_terminal(cli, lab, width):
     sent = run_on_terminal(cli, "which", INSTANCE, width=width, NO_COLOR="1")
     table = [line for line in sent.splitlines() if line.startswith(("STATE", "now", "no ", "never"))]
     assert len(table) == 7
-    assert max(map(display_width, table)) <= width
+    assert max(map(display_width, sent.splitlines())) <= width
     assert "STATE  LIMIT" in table[0]
+
+
+def test_a_note_below_the_table_fits_a_narrow_terminal(cli, lab):
+    add_instance(lab)
+    add_gp3(lab)
+    sent = run_on_terminal(cli, "which", INSTANCE, width=60, NO_COLOR="1")
+    assert "only the nearest limit is shown" in sent
+    assert max(map(display_width, sent.splitlines())) <= 60

@@ -82,7 +82,10 @@ def test_no_window_at_all_is_reported(cli, lab):
     result = cli.run("window", "list")
 
     assert (result.code, result.out) == (0, "")
-    assert "there is no window: the policy defines none, and no volume's tag names one" in result.err
+    assert result.err.splitlines()[-2:] == [
+        "there is no window: the policy defines none, and no volume's tag names one",
+        "next: burstctl runbook WindowStarting",
+    ]
 
 
 def test_a_start_lists_the_volumes_it_flips_and_requests_confirmation(cli, lab):

@@ -1,19 +1,22 @@
 """What people are shown of a volume: it never contradicts itself, and what AWS is changing says so."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
-from burstctl.explain.explanation import Explanation, render_explanation, urgent_lines
+from burstctl.explain.explanation import Explanation, entry_line, render_explanation, urgent_lines
 from burstctl.render.pass_summary import format_level_counts
 from burstctl.render.resource_rows import describe_depletion, level_label, select_rows
 from burstctl.render.table import narrow_table, render_plain
 from burstctl.report.page_data import level_counts, level_of
 from burstwatch.core.alerts.alert import AlertKind, format_sentences, format_title
+from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.flips.observed_state import ObservedState
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import Direction, FlipStatus
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import display_width
 from burstwatch.core.watch.pass_report import PassReport, urgency_of
@@ -107,6 +110,29 @@ def test_the_next_command_comes_first_when_something_is_critical():
 def test_a_calm_volume_has_nothing_to_do_first():
     lines, text = explain(a_decision(an_assessment(balances(*[100.0] * 20))))
     assert (lines, text["Next step"]) == ([], "none: ok")
+
+
+# -- explain shows words, not the codes of documents
+
+_CODE = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
+
+
+@pytest.mark.parametrize("reason", UnknownReason)
+@pytest.mark.parametrize("level", [Level.OK, Level.CRITICAL])
+def test_the_reason_of_an_unknown_balance_is_in_words(reason, level):
+    assessment = replace(an_assessment(balances()), unknown_reason=reason, unknown_because=None)
+    open_level = level if level.is_alerting else None
+    for state in (None, a_state(level=level, open_level=open_level), a_state(is_gap_open=True)):
+        decision = a_decision(assessment, state)
+        _, text = explain(decision)
+        assert not _CODE.search(" ".join(text.values())), text
+        assert not _CODE.search(decision.reason)
+
+
+@pytest.mark.parametrize("kind", EntryKind)
+def test_an_entry_of_the_ledger_is_described_in_words(kind):
+    entry = LedgerEntry(volume_id="vol-0a1", revision=1, kind=kind, at_s=int(NOW_S))
+    assert not _CODE.search(entry_line(entry))
 
 
 # -- a volume that refills says so

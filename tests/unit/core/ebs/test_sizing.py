@@ -387,7 +387,10 @@ def test_a_faster_volume_is_not_slowed_down():
 def test_an_unsupported_type_is_refused(volume_type):
     refusal = choose(is_now={"volume_type": volume_type})
     assert refusal.code is TargetRefusalCode.UNSUPPORTED_TYPE
-    assert refusal.sentence == f"vol-0a1 is {volume_type}, not gp2, gp3, io1 or io2; change it by hand."
+    assert refusal.sentence == (
+        f"vol-0a1 is {volume_type}, and burstwatch changes only gp2, gp3, io1 and io2; see what limits it"
+        " with burstctl which vol-0a1, and change it in the EC2 console."
+    )
 
 
 # the instance

@@ -217,7 +217,7 @@ def test_a_telemetry_gap_is_reported_once():
     assert alert.reading["unknown_reason"] == "telemetry_gap"
     decision = tracked.evaluate("16:00", GAP, instance_state="running")
     assert decision.alerts == ()
-    assert decision.reason == "telemetry_gap, alerted"
+    assert decision.reason == "CloudWatch has no datapoint, alerted"
 
 
 def test_data_that_comes_back_after_a_gap_is_reported_once():
@@ -265,7 +265,7 @@ def test_a_read_that_fails_is_reported_when_it_has_failed_for_half_an_hour(minut
     tracked = TrackedVolume()
     for minute in range(0, 30, minutes_apart):
         decision = tracked.evaluate(f"12:{minute:02}", None, read_error="Throttling")
-        assert (decision.alerts, decision.reason) == ((), "read_failed")
+        assert (decision.alerts, decision.reason) == ((), "reading it failed")
     [alert] = tracked.evaluate("12:30", None, read_error="Throttling").alerts
     assert alert.kind is AlertKind.TELEMETRY_GAP
     assert (alert.reading["unknown_reason"], alert.reading["unknown_because"]) == (

@@ -208,7 +208,7 @@ def test_a_revision_rises_also_where_a_volume_is_doubted_or_gone(revision, next_
 
 
 def test_a_volume_that_is_not_judged_explains_why():
-    assert a_decision(an_assessment(None, volume=a_volume(attached=False))).reason == "detached"
+    assert a_decision(an_assessment(None, volume=a_volume(attached=False))).reason == "it is not attached"
 
 
 def test_during_a_modification_only_the_balance_is_read():
