@@ -200,7 +200,8 @@ def _instances_named(context: CommandContext, name: str, *, is_needed: bool) -> 
 
 def _list(context: CommandContext, filters: Mapping[str, Sequence[str]]) -> list[Volume]:
     def report(subject: str, failure: AwsFailure) -> None:
-        raise ResourceNameError(f"{subject}: {failure}")
+        problem = failure.problem
+        raise ResourceNameError(f"{subject}: {problem.cause}", fix=problem.fix)
 
     return list(context.services.ec2.volumes(filters, report_failure=report))
 

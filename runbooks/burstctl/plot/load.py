@@ -165,19 +165,22 @@ def _window_intervals(context: CommandContext, inputs: TimelineInput, end_s: flo
     return window_intervals(policy.windows, names, overrides, inputs.start_s, end_s)
 
 
-def _no_plot_reason(timeline: Timeline, lookback: timedelta) -> str | None:
+def _no_plot_reason(timeline: Timeline, lookback: timedelta) -> Problem | None:
     """Why there can be no picture of it; None if there can."""
     volume, lookback_text = timeline.volume, format_duration_literal(lookback)
-    explain_command = f"burstctl explain {volume.volume_id}"
     if not (volume.is_gp2 or timeline.balance or timeline.target_intervals):
-        return (
+        return Problem(
             f"{volume.volume_id} is {volume.volume_type} and had no other type in the last {lookback_text}:"
-            " it has no burst credits, so there is nothing to plot. If it was gp2 before that, give a longer"
-            " --last"
+            " it has no burst credits, so there is nothing to plot",
+            "if it was gp2 before that, give a longer --last; otherwise see"
+            f" burstctl which {volume.volume_id}",
         )
     if not timeline.has_no_metrics:
         return None
     text = f"CloudWatch has no datapoint of {volume.volume_id} in the last {lookback_text}"
     if not volume.attached:
-        return f"{text}: it is detached; give a longer --last to see when it was in use"
-    return f"{text}, though it is attached: {explain_command} says why, and a longer --last may show more"
+        return Problem(f"{text}: it is detached", "give a longer --last to see when it was in use")
+    return Problem(
+        f"{text}, though it is attached",
+        f"burstctl explain {volume.volume_id} says why, and a longer --last may show more",
+    )

@@ -239,10 +239,10 @@ class _ReportBuilder:
         usd = (self.context.services.calls.metrics_requested + metrics) * USD_PER_METRIC
         if usd > MAX_USD and not self.assumes_yes:
             raise SettingsError(
-                f"the pictures of {detailed_count + overview_count:,} volumes need {metrics:,} metrics, with"
-                f" which this report costs {format_usd(usd)}, more than {format_usd(MAX_USD)}: add"
-                f" --yes to make it; a"
-                " shorter --last costs as much"
+                f"the pictures of {detailed_count + overview_count:,} volumes need {metrics:,}"
+                f" metrics, with which this report costs {format_usd(usd)}, more than"
+                f" {format_usd(MAX_USD)}",
+                fix="add --yes to make it; a shorter --last costs as much",
             )
 
     def _begin_progress(self, step: str) -> None:
