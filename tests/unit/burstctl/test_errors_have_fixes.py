@@ -23,26 +23,26 @@ WITH_PROBLEM = {"UsageError", "fail", "print_error", "print_warning"}
 
 def complaints_without_fix(source: str) -> list[tuple[int, str]]:
     """Lines with an error whose only part is a literal sentence."""
-    found = []
+    complaints = []
     for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if not call.args or not isinstance(call.args[0], ast.Constant | ast.JoinedStr):
             continue
         has_fix = any(keyword.arg == "fix" for keyword in call.keywords)
         if name in WITH_PROBLEM or (name in WITH_FIX and not has_fix):
-            found.append((call.lineno, ast.unparse(call)))
-    return found
+            complaints.append((call.lineno, ast.unparse(call)))
+    return complaints
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_each_error_has_a_cause_and_a_fix(folder):
-    found = {
+    complaints = {
         f"{path.relative_to(folder)}:{line}": text
         for path in sorted(folder.rglob("*.py"))
         for line, text in complaints_without_fix(path.read_text())
     }
 
-    assert found == {}
+    assert complaints == {}
 
 
 def test_the_search_finds_a_sentence_that_holds_both():
