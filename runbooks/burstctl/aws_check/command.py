@@ -421,7 +421,7 @@ def _add_tagged_resources(context: _CheckContext, runs: dict[str, RunFile]) -> l
             continue
         if not is_run_id(run_id):
             cause = f"{kind} {resource_id} carries the tag of no run of burstctl aws-check, so it stays"
-            failures.append(Problem(cause, "remove it by hand if nobody needs it"))
+            failures.append(Problem(cause, "remove it by hand if no one needs it"))
             continue
         if run_id not in runs:
             runs[run_id] = _run_of_tag(context, run_id)
