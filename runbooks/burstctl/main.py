@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Final, NamedTuple
 
@@ -19,7 +18,8 @@ from burstctl.cli.output import (
     print_interruption,
     print_output,
 )
-from burstwatch.core.errors import BurstwatchError, Problem
+from burstctl.cli.usage_errors import describe_usage_error
+from burstwatch.core.errors import BurstwatchError
 
 CONTEXT_SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 EXAMPLES: Final = (
@@ -145,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = burstctl.main(arguments, prog_name="burstctl", standalone_mode=False)
         return int(code or ExitCode.OK)
     except click.ClickException as error:
-        print_error(_usage_problem(error))
+        print_error(describe_usage_error(error))
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         print_interruption("interrupted; unfinished work was not recorded, so you can run the command again")
@@ -156,21 +156,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the last line of defence, and it hides nothing
         print_internal_error(error)
         return ExitCode.FAILED
-
-
-def _usage_problem(error: click.ClickException) -> Problem:
-    """What is wrong with the command line, and the command that shows what would be right."""
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    help_command = f"{context.command_path if context else 'burstctl'} --help"
-    match error:
-        case click.NoSuchCommand(command_name=name):
-            assert context is not None
-            assert isinstance(context.command, click.Group)
-            matches = get_close_matches(name, context.command.list_commands(context))
-            cause = f"unknown command {name!r}"
-        case click.NoSuchOption(option_name=name):
-            matches, cause = error.possibilities or [], f"there is no option {name!r}"
-        case _:
-            matches, cause = [], error.format_message()
-    suggestion = f"did you mean {' or '.join(matches)}? " if matches else ""
-    return Problem(cause, f"{suggestion}{'Else see' if matches else 'see'} {help_command}")

@@ -21,6 +21,12 @@ class Problem(str):
         return problem
 
     @classmethod
+    def parse(cls, text: str) -> "Problem":
+        """``cause; fix`` in its parts, as in the message of a ValueError about a setting."""
+        cause, _, fix = text.partition("; ")
+        return Problem(cause, fix)
+
+    @classmethod
     def of(cls, text: str) -> "Problem":
         """The text itself if it has parts, else a problem with the text as its cause."""
         return text if isinstance(text, Problem) else Problem(text)

@@ -130,5 +130,5 @@ def _read_environment(
         values[setting] = reader.parse_optional(_VARIABLES[setting].name, _VARIABLES[setting].parse)
     if reader.faults:
         faults = "; ".join(f"{fault.path}{fault.message}" for fault in reader.faults)
-        raise SettingsError(f"the function's environment is wrong: {faults}. Deploy the stack again")
+        raise SettingsError(f"the function's environment is wrong: {faults}", fix="deploy the stack again")
     return values

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Self
 
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, Problem
 
 LEDGER: Final = "BURSTWATCH_LEDGER"
 CLOCK: Final = "BURSTWATCH_CLOCK"
@@ -59,12 +59,14 @@ def parse_ledger(text: str) -> LedgerAddress:
     kind, _, name = text.partition(":")
     if kind == LedgerKind.DYNAMODB and name and not _TABLE_PATTERN.fullmatch(name):
         raise SettingsError(
-            f"{name!r} is not a valid name of a DynamoDB table: write 3 to 255 of a-z A-Z 0-9 _ ."
-            " - after dynamodb:"
+            f"{name!r} is not a valid name of a DynamoDB table",
+            fix="write 3 to 255 of a-z A-Z 0-9 _ . - after dynamodb:",
         )
     if kind not in list(LedgerKind) or not name:
-        choices = f"write sqlite:PATH or dynamodb:TABLE after --ledger or in {LEDGER}"
-        raise SettingsError(f"{text!r} is not a valid ledger: {choices}")
+        raise SettingsError(
+            f"{text!r} is not a valid ledger",
+            fix=f"write sqlite:PATH or dynamodb:TABLE after --ledger or in {LEDGER}",
+        )
     return LedgerAddress(kind=LedgerKind(kind), name=name)
 
 
@@ -89,22 +91,25 @@ class Settings:
         Raises:
             SettingsError: a setting is invalid; the message names every fault.
         """
-        faults: list[str] = []
+        faults: list[Problem] = []
         file_name = f"ledger-{re.sub(r'[^A-Za-z0-9._-]', '_', default_ledger_id)}.sqlite"
         default = LedgerAddress(kind=LedgerKind.SQLITE, name=str(_state_directory(environ, home) / file_name))
         try:
             address_text = environ.get(LEDGER) or deployed
             ledger = parse_ledger(address_text) if address_text else default
         except SettingsError as error:
-            faults.append(str(error))
+            faults.append(error.problem)
         clock = environ.get(CLOCK) or Clock.WALL
         if clock not in list(Clock):
-            faults.append(f"{CLOCK}={clock!r} is not a valid clock; write wall or endpoint")
+            faults.append(Problem(f"{CLOCK}={clock!r} is not a valid clock", "write wall or endpoint"))
         topic_arn = environ.get(TOPIC_ARN) or None
         if topic_arn is not None and not (topic_arn.startswith("arn:") and topic_arn.count(":") >= 5):  # noqa: PLR2004
-            faults.append(f"{topic_arn!r} is not a topic: write its ARN after --topic-arn or in {TOPIC_ARN}")
+            fix = f"write its ARN after --topic-arn or in {TOPIC_ARN}"
+            faults.append(Problem(f"{topic_arn!r} is not a topic", fix))
         if faults:
-            raise SettingsError("; ".join(faults))
+            raise SettingsError(
+                "; ".join(fault.cause for fault in faults), fix="; ".join(fault.fix for fault in faults)
+            )
         return cls(
             ledger=ledger,
             clock=Clock(clock),

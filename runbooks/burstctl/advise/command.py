@@ -29,6 +29,7 @@ from burstctl.context.context import open_readonly
 from burstctl.context.multi_region import describe_empty_regions, read_in_regions
 from burstctl.context.multi_region import to_document as to_regions_document
 from burstctl.render.planned_flip import flip_options
+from burstwatch.core.errors import Problem
 
 MAX_DAYS: Final = 62
 """CloudWatch keeps means of five minutes for 63 days."""
@@ -91,15 +92,15 @@ def advise(
     Exits 1 if anything could not be read, 2 if reading costs too much and --yes is missing.
     """
     if sum((as_csv, options.json, iac is not None)) > 1:
-        raise click.UsageError("--csv, --json and --iac are mutually exclusive: give one of them.")
+        raise click.UsageError(Problem("--csv, --json and --iac are mutually exclusive", "give one of them"))
     if iac is not None and not volumes:
-        raise click.UsageError("--iac needs the volumes: add their IDs.")
+        raise click.UsageError(Problem("--iac needs the volumes", "add their IDs"))
     request = AdviceRequest(
         names=list(dict.fromkeys(volumes)), days=last.days, percentile=percentile, assumes_yes=yes
     )
     if options.has_several_regions:
         if volumes:
-            raise click.UsageError("VOLUMEs are in one region: give --region once, with its name.")
+            raise click.UsageError(Problem("VOLUMEs are in one region", "give --region once, with its name"))
         return _advise_regions(options, request, as_csv=as_csv, shows_all=everything)
     with open_readonly(options) as context:
         report = collect_advice(context, request)

@@ -19,6 +19,7 @@ from burstctl.doctor.finding import exit_code_of_findings, worst_verdict
 from burstctl.doctor.json import all_findings, to_finding_documents
 from burstctl.doctor.runner import run_checks
 from burstctl.doctor.text import describe_totals, to_lines
+from burstwatch.core.errors import Problem
 from burstwatch.core.text import format_instant
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def alert(options: Options, *, is_test: bool) -> ExitCode:
     """
     if not is_test:
         raise click.UsageError(
-            "nothing was sent: to send a test message to everyone who receives alerts, add --test."
+            Problem("nothing was sent", "to send a test message to everyone who receives alerts, add --test")
         )
     context = DoctorContext(options, os.environ, home=Path.home())
     alert_id = uuid4().hex

@@ -18,6 +18,7 @@ from burstctl.render.pass_summary import print_next_for, print_report_failures, 
 from burstctl.render.show_report import print_table
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.errors import AwsError
+from burstwatch.core.errors import Problem
 from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.text import sanitise
 from burstwatch.core.watch.pass_report import PassReport
@@ -37,7 +38,9 @@ class _Kinds(click.ParamType[frozenset[ResourceType]]):
         if unknown := sorted(names - set(known)):
             listed = ", ".join(known)
             self.fail(
-                f"{sanitise(unknown[0], 40)!r} is not a kind of resource; write some of {listed}.", param, ctx
+                Problem(f"{sanitise(unknown[0], 40)!r} is not a kind of resource", f"write some of {listed}"),
+                param,
+                ctx,
             )
         return frozenset(map(ResourceType, names))
 
@@ -76,7 +79,7 @@ def assess(
     """
     if options.has_several_regions:
         if volumes:
-            raise click.UsageError("VOLUMEs are in one region: give --region once, with its name.")
+            raise click.UsageError(Problem("VOLUMEs are in one region", "give --region once, with its name"))
         return _assess_regions(options, kinds, shows_all=everything)
     notes = Notes()
     with open_silently(options, notes) as context:

@@ -34,7 +34,7 @@ from burstctl.cli.text_layout import lay_out, text_columns, wrap_hanging
 from burstctl.context.stacks import open_aws_session
 from burstctl.experiment.waiting import MAX_SLEEP_S, Interrupted, Waiter
 from burstwatch.adapters.aws.call_counter import CallCounter
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.text import format_clock, format_duration, format_usd
 from burstwatch.wiring.bootstrap import (
     AwsSession,
@@ -111,7 +111,9 @@ def aws_check(
         print_output(to_json(document) if options.json else render_list(plan))
         return ExitCode.OK
     if (resume and (only or cleans)) or (cleans and only):
-        raise click.UsageError("--only, --resume and --clean-up are mutually exclusive: give one of them")
+        raise click.UsageError(
+            Problem("--only, --resume and --clean-up are mutually exclusive", "give one of them")
+        )
     request = _CheckRequest(options=options, facts=facts, **values)
     if cleans:
         return _clean_region(_CheckContext.open(request))
@@ -217,8 +219,10 @@ class _CheckContext:
         """Keep other processes of this machine from the runs of this Region."""
         return exclusive_lock(
             self.directory / f".aws-check-{self.region}.lock",
-            f"another burstctl aws-check is running in {self.region}: wait for it, or end it with Ctrl-C,"
-            " which cleans up",
+            Problem(
+                f"another burstctl aws-check is running in {self.region}",
+                "wait for it, or end it with Ctrl-C, which cleans up",
+            ),
         )
 
 
@@ -239,8 +243,8 @@ def _start_run(context: _CheckContext) -> ExitCode:
     with context.exclusive_lock():
         if unfinished := unfinished_runs(context.directory, context.region):
             raise BurstwatchError(
-                f"run {unfinished[0].run_id} was interrupted: burstctl aws-check --resume goes on with it,"
-                " --clean-up removes what it has left and ends it"
+                f"run {unfinished[0].run_id} was interrupted, and is not over",
+                fix="go on with it: burstctl aws-check --resume; or remove what it has left: --clean-up",
             )
         now_s = context.clock()
         run_id = f"{time.strftime('%Y%m%dt%H%M%Sz', time.gmtime(now_s))}-{token_hex(2)}"
@@ -273,7 +277,7 @@ def _resume_run(context: _CheckContext) -> ExitCode:
             context.log(f"removing what run {run.run_id} has left, then going on with it")
             result = _clean_run(context, run)
             if result.remaining:
-                raise BurstwatchError(f"{_describe_remaining(result)}: run it again")
+                raise BurstwatchError(_describe_remaining(result))
         return _run_facts(context, run, facts)
 
 
@@ -288,12 +292,16 @@ def _run_facts(context: _CheckContext, run: RunFile, facts: Sequence[Fact]) -> E
     if facts and most_usd > request.ceiling_usd:
         spent_note = f", {format_usd(run.most_usd)} of it before this attempt" if run.most_usd else ""
         next_step = (
-            "give a higher --ceiling, or --clean-up ends the run" if spent_note else "take fewer facts"
+            "give a higher --ceiling, or end the run with --clean-up"
+            if spent_note
+            else "take fewer facts with --only"
         )
         print_error(
-            f"it could cost {format_usd(most_usd)}{spent_note}, the ceiling is"
-            f" {format_usd(request.ceiling_usd)}:"
-            f" {next_step}"
+            Problem(
+                f"it could cost {format_usd(most_usd)}{spent_note}, the ceiling is"
+                f" {format_usd(request.ceiling_usd)}",
+                next_step,
+            )
         )
         return _show_plan(request, plan)
     print_info(render_plan(plan), is_preformatted=True)
@@ -319,11 +327,11 @@ def _run_facts(context: _CheckContext, run: RunFile, facts: Sequence[Fact]) -> E
             early_exit = ExitCode.INTERRUPTED
             context.log("interrupted: removing what was created; a second Ctrl-C leaves that to --clean-up")
         except BurstwatchError as error:
-            print_error(str(error))
+            print_error(error.problem)
             early_exit = ExitCode.FAILED
     cleanup = _clean_run(context, run)
     if early_exit is not None:
-        print_error(f"run {run.run_id} is not over: burstctl aws-check --resume goes on with it")
+        print_error(Problem(f"run {run.run_id} is not over", "go on with it: burstctl aws-check --resume"))
         if cleanup.remaining:
             print_error(_describe_remaining(cleanup))
         return early_exit
@@ -404,24 +412,24 @@ def _clean_region(context: _CheckContext) -> ExitCode:
         return _print_cleanup(context, results, has_failed=bool(failures))
 
 
-def _add_tagged_resources(context: _CheckContext, runs: dict[str, RunFile]) -> list[str]:
+def _add_tagged_resources(context: _CheckContext, runs: dict[str, RunFile]) -> list[Problem]:
     """Add the resources that AWS lists with our tag to the runs; return what could not be listed."""
     failures = []
     for kind, resource_id, run_id in find_by_tag(context.client):
         if run_id is None:
-            failures.append(f"{kind}s could not be listed: {resource_id}")
+            failures.append(Problem(f"{kind}s could not be listed: {resource_id}", "run it again"))
             continue
         if not is_run_id(run_id):
-            failures.append(
-                f"{kind} {resource_id} carries the tag of no run of burstctl aws-check: not touched"
-            )
+            cause = f"{kind} {resource_id} carries the tag of no run of burstctl aws-check, so it stays"
+            failures.append(Problem(cause, "remove it by hand if no one needs it"))
             continue
         if run_id not in runs:
             runs[run_id] = _run_of_tag(context, run_id)
         run = runs[run_id]
         if run.region != context.region or run.account != context.account:
             # AWS lists nothing of it here, which would otherwise count as removed
-            failures.append(f"{kind} {resource_id}: run {run_id} is of {run.region}: clean up there")
+            cause = f"{kind} {resource_id}: run {run_id} is of {run.region}, account {run.account}"
+            failures.append(Problem(cause, "clean up there"))
             del runs[run_id]
             continue
         if not any(resource.kind == kind and resource.id == resource_id for resource in run.remaining):
@@ -498,11 +506,11 @@ def _check_account(context: _CheckContext, run: RunFile) -> None:
     """
     if run.account != context.account:
         raise SettingsError(
-            f"run {run.run_id} is of account {run.account}, these credentials are of {context.account}: give"
-            " --profile"
+            f"run {run.run_id} is of account {run.account}, these credentials are of {context.account}",
+            fix="give --profile",
         )
 
 
-def _describe_remaining(result: CleanupResult) -> str:
+def _describe_remaining(result: CleanupResult) -> Problem:
     items = "; ".join(f"{kind} {key}: {reason}" for (kind, key), reason in result.remaining.items())
-    return f"not removed: {items}; burstctl aws-check --clean-up tries again"
+    return Problem(f"not removed: {items}", "try again with burstctl aws-check --clean-up")

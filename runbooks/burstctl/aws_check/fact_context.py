@@ -214,7 +214,8 @@ class FactContext:
         )
         if not is_known or run_of(KINDS[kind], self.client, resource_id) != self.run_file.run_id:
             raise BurstwatchError(
-                f"{resource_id} was not created by run {self.run_file.run_id}: it is not touched"
+                f"{resource_id} was not created by run {self.run_file.run_id}: it is not touched",
+                fix="report this; it is a defect of burstwatch",
             )
 
     def modify_volume(self, volume_id: str, **parameters: Any) -> Refusal | None:

@@ -68,7 +68,9 @@ def choose_facts(facts: Sequence[Fact], names: Sequence[str]) -> list[Fact]:
     """
     by_name = {fact.name: fact for fact in facts}
     if unknown := [name for name in names if name not in by_name]:
-        raise SettingsError(f"there is no fact {unknown[0]}: --list shows all, such as {facts[0].name}")
+        raise SettingsError(
+            f"the fact {unknown[0]} does not exist", fix=f"--list shows all, such as {facts[0].name}"
+        )
     return [fact for fact in facts if not names or fact.name in names]
 
 

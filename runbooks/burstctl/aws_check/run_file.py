@@ -115,8 +115,8 @@ def read_run(path: Path) -> RunFile:
         return _from_document(path, json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BurstwatchError(
-            f"{path} cannot be read ({error}): move it away, then burstctl aws-check --clean-up finds by tag"
-            " what its run created"
+            f"{path} cannot be read ({error})",
+            fix="move it away, then burstctl aws-check --clean-up finds by tag what its run created",
         ) from error
 
 
@@ -138,7 +138,8 @@ def open_directory(directory: Path) -> Path:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise SettingsError(
-            f"{directory} cannot be made ({error.strerror}): the run's file belongs there"
+            f"{directory} cannot be made ({error.strerror}), and the run's file belongs there",
+            fix="create it, or make it writable",
         ) from error
     return directory
 

@@ -30,6 +30,7 @@ from burstctl.cli.output import print_info, print_next, print_output, to_json
 from burstctl.context.active_policy import PolicySource, find_policy_source
 from burstctl.context.context import open_readonly
 from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.errors import Problem
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 
@@ -121,7 +122,7 @@ def backtest(
         )
         return _report(_replay(backtest_input, calm_filter), options, time(), shows_all=everything)
     if size is not None:
-        raise click.UsageError("--size is about files: add --csv FILE.")
+        raise click.UsageError(Problem("--size is about files", "add --csv FILE"))
     names = [ResourceName().convert(word, None, click.get_current_context()) for word in volumes]
     input_request = InputRequest(
         names=list(dict.fromkeys(names)), days=days or _DEFAULT_DAYS, assumes_yes=yes

@@ -74,11 +74,12 @@ def _read_recording(path: Path, volume_id: str, size_gib: int | None) -> Recordi
     size = parsed.size_gib or size_gib
     if size is None:
         raise CsvError(
-            f"{path} does not say how large the volume is: add a column {SIZE_COLUMN}, or --size GIB"
+            f"{path} does not say how large the volume is", fix=f"add a column {SIZE_COLUMN}, or --size GIB"
         )
     if baseline_iops(size) >= BURST_IOPS:
         raise CsvError(
-            f"{path}: a gp2 of {size:,} GiB cannot run out of credits, so there is nothing to replay"
+            f"{path}: a gp2 of {size:,} GiB cannot run out of credits, so there is nothing to replay",
+            fix="leave it out; only a gp2 of less than 1,000 GiB can run out",
         )
     period_s = _detect_period_s(path, parsed.starts_s)
     first_s, end_s = parsed.starts_s[0] // period_s * period_s, parsed.starts_s[-1] + period_s
@@ -110,15 +111,20 @@ def _parse_file(path: Path) -> _ParsedRows:
                 if row:
                     _add_row(_Row(path, rows.line_num, row, positions), parsed)
         except csv.Error as error:
-            raise CsvError(f"{path}, line {rows.line_num}: it is not valid CSV ({error})") from error
+            raise CsvError(
+                f"{path}, line {rows.line_num}: it is not valid CSV ({error})", fix="correct that line"
+            ) from error
         except UnicodeDecodeError as error:
             raise CsvError(
-                f"{path}, after line {rows.line_num}: it is not UTF-8 text; save it as CSV in UTF-8"
+                f"{path}, after line {rows.line_num}: it is not UTF-8 text", fix="save it as CSV in UTF-8"
             ) from error
     if not parsed.starts_s:
-        raise CsvError(f"{path} has no rows: there must be one for each minute, or each five")
+        raise CsvError(f"{path} has no rows", fix="give one for each minute, or each five")
     if not parsed.values["burst_balance_pct"]:
-        raise CsvError(f"{path}: every burst_balance_pct is empty, so there is nothing to replay")
+        raise CsvError(
+            f"{path}: every burst_balance_pct is empty, so there is nothing to replay",
+            fix="export BurstBalance too",
+        )
     return parsed
 
 
@@ -128,7 +134,9 @@ def _open_lines(path: Path) -> Iterator[TextIO]:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             yield lines
     except OSError as error:
-        raise CsvError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise CsvError(
+            f"{path} cannot be read: {error.strerror or error}", fix="check the name and the permissions"
+        ) from error
 
 
 def _column_positions(path: Path, titles: Sequence[str]) -> Mapping[str, int]:
@@ -138,12 +146,12 @@ def _column_positions(path: Path, titles: Sequence[str]) -> Mapping[str, int]:
     if missing:
         shown_titles = ", ".join(map(_quote, titles[:8])) or "nothing"
         raise CsvError(
-            f"{path}, line 1: no column {', '.join(missing)}; the first line names the columns,"
-            f" {','.join(COLUMNS)}, with commas between them; found {shown_titles}"
+            f"{path}, line 1: no column {', '.join(missing)}; found {shown_titles}",
+            fix=f"name the columns in the first line, with commas between them: {','.join(COLUMNS)}",
         )
     duplicates = [name for name in (*COLUMNS, SIZE_COLUMN) if names.count(name) > 1]
     if duplicates:
-        raise CsvError(f"{path}, line 1: column {duplicates[0]} is there twice; leave one of them out")
+        raise CsvError(f"{path}, line 1: column {duplicates[0]} is there twice", fix="leave one of them out")
     return {name: names.index(name) for name in (*COLUMNS, SIZE_COLUMN) if name in names}
 
 
@@ -190,21 +198,23 @@ class _Row:
         return at_s // PERIOD_S * PERIOD_S
 
     def fault(self, name: str, expected: str) -> CsvError:
-        return CsvError(f"{self.path}, line {self.line}: {name} is {_quote(self.cell(name))}, not {expected}")
+        return CsvError(
+            f"{self.path}, line {self.line}: {name} is {_quote(self.cell(name))}", fix=f"write {expected}"
+        )
 
 
 def _add_row(row: _Row, parsed: _ParsedRows) -> None:
     if len(parsed.starts_s) >= MAX_ROWS:
         raise CsvError(
-            f"{row.path}, line {row.line}: more than {MAX_ROWS:,} rows, the minutes of 63 days; give the"
-            " newest of them"
+            f"{row.path}, line {row.line}: more than {MAX_ROWS:,} rows, the minutes of 63 days",
+            fix="give the newest of them",
         )
     start_s = row.instant()
     if parsed.starts_s and start_s <= parsed.starts_s[-1]:
         relation = "the same minute as" if start_s == parsed.starts_s[-1] else "earlier than"
         raise CsvError(
-            f"{row.path}, line {row.line}: time is {_quote(row.cell('time'))}, {relation} the row before;"
-            " sort the rows by time, one for each period"
+            f"{row.path}, line {row.line}: time is {_quote(row.cell('time'))}, {relation} the row before",
+            fix="sort the rows by time, one for each period",
         )
     parsed.starts_s.append(start_s)
     for name, values in parsed.values.items():
@@ -220,8 +230,8 @@ def _add_size(row: _Row, size: float, parsed: _ParsedRows) -> None:
         raise row.fault(SIZE_COLUMN, f"a whole number from 1 to {MAX_GIB}")
     if parsed.size_gib not in (None, int(size)):
         raise CsvError(
-            f"{row.path}, line {row.line}: {SIZE_COLUMN} is {size:g} and was {parsed.size_gib}: one that was"
-            " resized is two recordings, one file for each size"
+            f"{row.path}, line {row.line}: {SIZE_COLUMN} is {size:g} and was {parsed.size_gib}",
+            fix="make two files of a volume that was resized, one for each size",
         )
     parsed.size_gib = int(size)
 
@@ -234,8 +244,8 @@ def _detect_period_s(path: Path, starts_s: Sequence[int]) -> int:
     if min_gap_s == COARSE_PERIOD_S and not any(start_s % COARSE_PERIOD_S for start_s in starts_s):
         return COARSE_PERIOD_S
     raise CsvError(
-        f"{path}: its rows are {min_gap_s // PERIOD_S} minutes apart or more; there must be one for each"
-        " minute, or for each five minutes of the clock"
+        f"{path}: its rows are {min_gap_s // PERIOD_S} minutes apart or more",
+        fix="give one for each minute, or for each five minutes of the clock",
     )
 
 
@@ -244,7 +254,7 @@ def _volume_ids(paths: Sequence[Path]) -> dict[Path, str]:
     ids: dict[Path, str] = {}
     for path in paths:
         if path in ids:
-            raise CsvError(f"{path} is named twice: each file is one volume")
+            raise CsvError(f"{path} is named twice", fix="name it once; each file is one volume")
         name = sanitise(path.stem, _MAX_NAME_LENGTH) or "volume"
         used_names = set(ids.values())
         ids[path] = next(

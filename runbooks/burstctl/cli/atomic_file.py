@@ -8,7 +8,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.text import sanitise
 from burstwatch.wiring.settings import SettingsError
 
@@ -27,11 +27,11 @@ def check_writable(path: Path, option: str) -> None:
         return
     label, directory = f"{option} {display_path(path)}", display_path(path.parent)
     if path.is_dir():
-        raise SettingsError(f"{label} is a directory: name a file in it")
+        raise SettingsError(f"{label} is a directory", fix="name a file in it")
     if not path.parent.is_dir():
-        raise SettingsError(f"{label}: there is no directory {directory}; create it first")
+        raise SettingsError(f"{label}: there is no directory {directory}", fix="create it first")
     if not os.access(path.parent, os.W_OK):
-        raise SettingsError(f"{label}: {directory} may not be written to; name another place")
+        raise SettingsError(f"{label}: {directory} may not be written to", fix="name another place")
 
 
 def display_path(path: Path) -> str:
@@ -55,22 +55,23 @@ def write_atomically(path: Path, content: bytes) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise WriteError(
-            f"{display_path(path)} could not be written ({reason}); what was there is there still"
+            f"{display_path(path)} could not be written ({reason}); what was there is there still",
+            fix="free space, or name another file",
         ) from error
 
 
 @contextmanager
-def exclusive_lock(path: Path, message: str) -> Iterator[None]:
+def exclusive_lock(path: Path, problem: Problem) -> Iterator[None]:
     """Lock a file, which is created; the end of this process frees it.
 
     Raises:
-        BurstwatchError: another process has the lock; with the ``message``.
+        BurstwatchError: another process has the lock; that ``problem``.
     """
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise BurstwatchError(message) from error
+            raise BurstwatchError(problem) from error
         yield
 
 

@@ -12,6 +12,7 @@ import click
 
 from burstctl.cli.text_layout import wrap_command
 from burstwatch.core.durations import format_duration_literal, parse_duration
+from burstwatch.core.errors import Problem
 from burstwatch.core.text import sanitise, wrap
 
 ALL_REGIONS: Final = "all"
@@ -206,8 +207,10 @@ class Command(click.Command):
         """
         if not self.takes_regions:
             raise click.UsageError(
-                f"{self.name} works in one region: give --region once, with its name. assess, advise, hold,"
-                " release and init take several."
+                Problem(
+                    f"{self.name} works in one region",
+                    "give --region once, with its name. assess, advise, hold, release and init take several",
+                )
             )
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -270,13 +273,13 @@ class ResourceName(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = str(value).strip()
         if text.startswith("vol-") and not VOLUME_ID.fullmatch(text):
-            shape = "vol- and 17 (or 8) digits from 0-9a-f, such as vol-0123456789abcdef0"
-            self.fail(f"{text!r} is not a valid volume ID: {shape}.", param, ctx)
+            fix = "write vol- and 17 (or 8) digits from 0-9a-f, such as vol-0123456789abcdef0"
+            self.fail(Problem(f"{text!r} is not a valid volume ID", fix), param, ctx)
         if _ALMOST_INSTANCE_ID.fullmatch(text) and not INSTANCE_ID.fullmatch(text):
-            shape = "i- and 17 (or 8) digits from 0-9a-f, such as i-0123456789abcdef0"
-            self.fail(f"{text!r} is not a valid instance ID: {shape}.", param, ctx)
+            fix = "write i- and 17 (or 8) digits from 0-9a-f, such as i-0123456789abcdef0"
+            self.fail(Problem(f"{text!r} is not a valid instance ID", fix), param, ctx)
         if not text or len(text) > _MAX_TAG_LENGTH:
-            self.fail(f"{sanitise(text, 40)!r} is not a name: {self.accepts}", param, ctx)
+            self.fail(Problem(f"{sanitise(text, 40)!r} is not a name", self.accepts), param, ctx)
         return text
 
 
@@ -295,12 +298,13 @@ class Duration(click.ParamType[timedelta]):
         try:
             duration = parse_duration(text)
         except ValueError as error:
-            self.fail(f"{error}.", param, ctx)
+            self.fail(Problem.parse(str(error)), param, ctx)
         is_broken_day = self._in_days and duration % _DAY
         if is_broken_day or not self._minimum <= duration <= self._maximum:
             limits = f"{format_duration_literal(self._minimum)} to {format_duration_literal(self._maximum)}"
             unit = "whole days " if self._in_days else ""
-            self.fail(f"{value} must be {unit}from {limits}.", param, ctx)
+            relation = f"not in {unit.strip()}" if is_broken_day else "out of range"
+            self.fail(Problem(f"{value} is {relation}", f"give {unit}from {limits}"), param, ctx)
         return duration
 
 
@@ -337,7 +341,12 @@ class ReasonText(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         reason = sanitise(str(value), _MAX_REASON_LENGTH + 1)
         if not reason:
-            self.fail("it is empty: give a reason that others will understand.", param, ctx)
+            self.fail(
+                Problem("it is empty", "give a reason that others will understand"),
+                param,
+                ctx,
+            )
         if len(reason) > _MAX_REASON_LENGTH:
-            self.fail(f"it is longer than {_MAX_REASON_LENGTH} characters.", param, ctx)
+            cause = f"it is longer than {_MAX_REASON_LENGTH} characters"
+            self.fail(Problem(cause, "shorten it; a ticket can have the details"), param, ctx)
         return reason

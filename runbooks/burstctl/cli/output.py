@@ -54,7 +54,9 @@ def print_output(text: str) -> None:
     except OSError as error:
         _discard_stdout()
         reason = error.strerror or str(error)
-        raise OutputError(f"the output could not be written ({reason})") from error
+        raise OutputError(
+            f"the output could not be written ({reason})", fix="free space, or give it another place"
+        ) from error
 
 
 def print_info(text: str, *, style: str = "", is_preformatted: bool = False) -> None:
@@ -69,7 +71,8 @@ def print_info(text: str, *, style: str = "", is_preformatted: bool = False) -> 
 def describe_error(error: BurstwatchError) -> Problem:
     """What to print of an error; each fault of a policy on a line of its own."""
     if isinstance(error, PolicyError):
-        return Problem("\n".join(["the policy is rejected:", *map(str, error.faults)]))
+        faults = "\n".join(["the policy is rejected:", *map(str, error.faults)])
+        return Problem(faults, "correct it, then check it with burstctl policy check FILE")
     return error.problem
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.output import print_error
+from burstwatch.core.errors import Problem
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -63,8 +64,10 @@ class StopSignal:
     def _abort(self, _number: int, _frame: FrameType | None) -> None:
         """Leave without waiting for the threads that hang: ``sys.exit`` would join them."""
         print_error(
-            f"the pass did not end within {self._grace_s:g} s of the signal; it is abandoned, and what it"
-            " recorded is settled by the next pass"
+            Problem(
+                f"the pass did not end within {self._grace_s:g} s of the signal, so it was abandoned",
+                "run burstctl watch again: the next pass completes what this one recorded",
+            )
         )
         os._exit(ExitCode.FAILED)
 

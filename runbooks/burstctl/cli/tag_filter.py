@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.errors import Problem
 
 _TERM_PATTERN: Final = re.compile(r"tag:([^=\s][^=]*)(?:=(.*))?", re.DOTALL)
 _WILDCARDS: Final = frozenset("*?\\")
@@ -38,7 +39,11 @@ class TagTermType(click.ParamType[TagTerm]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> TagTerm:
         term_match = _TERM_PATTERN.fullmatch(str(value))
         if not term_match:
-            self.fail(f"{str(value)!r} chooses nothing: write tag:KEY=VALUE or tag:KEY.", param, ctx)
+            self.fail(
+                Problem(f"{str(value)!r} chooses nothing", "write tag:KEY=VALUE or tag:KEY"),
+                param,
+                ctx,
+            )
         return TagTerm(term_match[1], term_match[2])
 
 

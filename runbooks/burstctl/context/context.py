@@ -253,7 +253,7 @@ def _build_channels(session: AwsSession, settings: Settings, context: CommandCon
     try:
         return build_channels(session, settings, context.services.calls)
     except ChannelError as error:
-        raise SettingsError(str(error)) from error
+        raise SettingsError(error.problem) from error
 
 
 def _find_identity(

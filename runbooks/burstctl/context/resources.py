@@ -81,7 +81,8 @@ def resolve_resource(
     volumes = [resource for resource in named if isinstance(resource, Volume)]
     instances = [resource for resource in named if isinstance(resource, Instance)]
     preferred = [volume for volume in volumes if prefers(volume)] or volumes
-    return _the_only(context, word, [*preferred, *instances]).resource_id
+    candidates: list[Volume | Instance] = [*preferred, *instances]
+    return _the_only(context, word, candidates).resource_id
 
 
 def resolve_resources(context: CommandContext, names: Sequence[str]) -> list[str]:
@@ -210,7 +211,8 @@ def _volumes_named(context: CommandContext, name: str) -> list[Volume]:
 
 def _list(context: CommandContext, filters: Mapping[str, Sequence[str]]) -> list[Volume]:
     def report(subject: str, failure: AwsFailure) -> None:
-        raise ResourceNameError(f"{subject}: {failure}")
+        problem = failure.problem
+        raise ResourceNameError(f"{subject}: {problem.cause}", fix=problem.fix)
 
     volumes = context.services.ec2.volumes(filters, report_failure=report)
     return sorted(volumes, key=lambda volume: volume.volume_id)

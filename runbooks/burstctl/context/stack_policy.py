@@ -88,8 +88,8 @@ class StackPolicy:
         if current is None:
             raise SettingsError(
                 f"the policy of stack {self.stack.name} is gone: neither {self.stack.policy} nor"
-                f" {pushed_name(self.stack.policy)} is there; to put one in force, use"
-                " burstctl policy push FILE"
+                f" {pushed_name(self.stack.policy)} is there",
+                fix="to put one in force, use burstctl policy push FILE",
             )
         return current
 
@@ -188,7 +188,8 @@ class StackPolicySource:
             failure = replace(error.failure, next_step=f"{error.failure.next_step}; {_POLICY_HINT}")
             raise AwsError(failure) from error
         except SettingsError as error:
-            raise SettingsError(f"{error}; {_POLICY_HINT}") from error
+            problem = error.problem
+            raise SettingsError(problem.cause, fix=f"{problem.fix}; {_POLICY_HINT}") from error
 
     @property
     def location(self) -> str:
@@ -238,6 +239,6 @@ def _to_stored_policy(parameter: Mapping[str, Any]) -> StoredPolicy:
 
 def _conflict_error(stack: Deployment) -> PolicyConflictError:
     return PolicyConflictError(
-        f"the policy of stack {stack.name} was changed by someone else, and nothing was done:"
-        " look at it (burstctl policy show) and run again"
+        f"the policy of stack {stack.name} was changed by someone else, and nothing was done",
+        fix="look at it (burstctl policy show) and run again",
     )

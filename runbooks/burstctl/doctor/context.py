@@ -351,7 +351,10 @@ class DoctorContext:
         if not address.path.exists():
             return self._exit_stack.enter_context(SqliteLedger.in_memory())
         if (schema := inspect_ledger_file(address.path).schema) < SCHEMA_VERSION:
-            raise LedgerError(f"{address} has schema {schema}: it can be read once it is upgraded")
+            raise LedgerError(
+                f"{address} has schema {schema}: it can be read once it is upgraded",
+                fix="burstctl assess upgrades it",
+            )
         return self._exit_stack.enter_context(SqliteLedger.open(address.path))
 
     def _read_fleet(self) -> Fleet:

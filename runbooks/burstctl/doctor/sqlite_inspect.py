@@ -38,7 +38,10 @@ def inspect_ledger_file(path: Path) -> LedgerFile:
         (schema,) = connection.execute("PRAGMA user_version").fetchone()
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         if not tables >= _LEDGER_TABLES:
-            raise LedgerError(f"{path} is a database of another program, not a ledger")
+            raise LedgerError(
+                f"{path} is a database of another program, not a ledger",
+                fix="name another file with --ledger sqlite:PATH",
+            )
         row = connection.execute("SELECT name FROM origin").fetchone()
         size_bytes = path.stat().st_size
         check_rows = connection.execute("PRAGMA quick_check(3)") if size_bytes <= _MAX_CHECKED_BYTES else ()

@@ -35,7 +35,7 @@ from burstctl.experiment.stages import describe_resume, describe_stage
 from burstctl.experiment.waiting import MAX_SLEEP_S, Interrupted, Waiter
 from burstctl.flip.command import TargetType
 from burstwatch.core.ebs.volume import can_burst
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.text import format_duration
 from burstwatch.wiring.settings import LedgerKind, Settings, SettingsError
 
@@ -157,13 +157,18 @@ def _start(context: CommandContext, store: JournalStore, request: ExperimentRequ
         return ExitCode.INTERRUPTED
     if (age_s := context.services.clock() - preflight.read_at_s) > _PLAN_VALID_FOR_S:
         print_error(
-            f"nothing was done: the plan above is {format_duration(age_s)} old, and much may have changed"
-            " since: run it again"
+            Problem(
+                f"nothing was done: the plan above is {format_duration(age_s)} old, and much may have changed"
+                " since",
+                "run it again",
+            )
         )
         return ExitCode.OK if context.options.exit_zero else ExitCode.REFUSED
     with store.lock(request.volume_id):
         if store.find_open(request.volume_id) is not None:
-            raise SettingsError("another process has already started it: the same command resumes it")
+            raise SettingsError(
+                "another process has already started it", fix="run the same command again, which resumes it"
+            )
         journal = _new_journal(context, store, request, preflight)
         store.save(journal)
         return _run(context, store, journal)
@@ -266,9 +271,9 @@ def _find_open_journal(context: CommandContext, store: JournalStore, volume_id: 
     current = (context.services.location.region, context.ledger_location)
     if current != (journal.region, journal.ledger):
         raise SettingsError(
-            f"the experiment with {volume_id} was begun in {journal.region} with ledger {journal.ledger},"
-            f" this is {current[0]} with {current[1]}: add --region {journal.region} --ledger"
-            f" {journal.ledger}"
+            f"the experiment with {volume_id} was begun in {journal.region} with ledger"
+            f" {journal.ledger}, this is {current[0]} with {current[1]}",
+            fix=f"add --region {journal.region} --ledger {journal.ledger}",
         )
     return journal
 
@@ -317,5 +322,5 @@ def _check_report_path(path: Path | None) -> None:
     """
     if path is not None and not os.access(path.absolute().parent, os.W_OK):
         raise SettingsError(
-            f"no report can be written to {path}: its directory is not there or not yours; name another"
+            f"no report can be written to {path}: its directory is not there or not yours", fix="name another"
         )

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from burstctl.cli.atomic_file import exclusive_lock, write_atomically
 from burstwatch.core.ebs.pricing import Configuration
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.ledger.flip_state import configuration_from_document, configuration_to_document
 from burstwatch.core.text import format_instant
 
@@ -148,11 +148,11 @@ class JournalStore:
             BurstwatchError: another process is at it.
         """
         self._make_directory()
-        message = (
-            f"another process runs the experiment with {volume_id}: wait for it, or end it with Ctrl-C; this"
-            " command goes on where it stopped"
+        problem = Problem(
+            f"another process runs the experiment with {volume_id}",
+            "wait for it, or end it with Ctrl-C; this command goes on where it stopped",
         )
-        with exclusive_lock(self.directory / f".{_FILE_PREFIX}-{volume_id}.lock", message):
+        with exclusive_lock(self.directory / f".{_FILE_PREFIX}-{volume_id}.lock", problem):
             yield
 
     def _make_directory(self) -> None:
@@ -161,8 +161,8 @@ class JournalStore:
         except OSError as error:
             reason = error.strerror or str(error)
             raise JournalError(
-                f"{self.directory} cannot be written ({reason}): free or repair its place, then run this"
-                " again"
+                f"{self.directory} cannot be written ({reason})",
+                fix="free or repair its place, then run this again",
             ) from error
 
 
@@ -176,6 +176,9 @@ def _read_journal(path: Path) -> Journal:
         return Journal.from_document(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise JournalError(
-            f"the journal {path} cannot be read ({error}): see what burstctl history says of the volume, flip"
-            " it back and release it by hand, then move the file away"
+            f"the journal {path} cannot be read ({error})",
+            fix=(
+                "see what burstctl history says of the volume, flip it back and release it by hand,"
+                " then move the file away"
+            ),
         ) from error

@@ -32,7 +32,7 @@ from burstwatch.core.durations import DAY_S, HOUR_S
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.ebs.volume import Volume, can_burst
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.flips.guards import QUOTA
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.policy.policy import QuotaRule
@@ -128,8 +128,8 @@ def run_preflight(context: CommandContext, request: ExperimentRequest) -> Prefli
         )
     if report.ignored:
         raise BurstwatchError(
-            f"{request.volume_id} is tagged {IGNORE}, so it is not watched: remove the tag, or use"
-            " another volume"
+            f"{request.volume_id} is tagged {IGNORE}, so it is not watched",
+            fix="remove the tag, or use another volume",
         )
     batch = plan_request(
         context,
@@ -140,8 +140,11 @@ def run_preflight(context: CommandContext, request: ExperimentRequest) -> Prefli
         ),
     )
     if not (report.decisions and batch.planned):
-        failures = [*report.failures, *batch.failures]
-        raise BurstwatchError(f"{request.volume_id} could not be read: {failures[0] if failures else 'gone'}")
+        problem = Problem.of(next(iter([*report.failures, *batch.failures]), "EC2 does not describe it"))
+        raise BurstwatchError(
+            f"{request.volume_id} could not be read: {problem.cause}",
+            fix=problem.fix or "check the ID, the Region and the account",
+        )
     [planned], [decision] = batch.planned, report.decisions
     datapoints = read_datapoints(services, request.volume_id, now_s - LOOKBACK_S - PERIOD_S, now_s)
     operations = datapoints.operations.values

@@ -29,7 +29,7 @@ from burstwatch.core.durations import DAY_S, HOUR_S
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.sizing import TargetOverride, configuration_of
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.errors import LedgerError
+from burstwatch.core.errors import LedgerError, Problem
 from burstwatch.core.flips.flip_plan import FlipOrder, modifications_used
 from burstwatch.core.flips.guards import QUOTA, hold_refusal
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
@@ -335,7 +335,8 @@ class ExperimentRunner:
     def _fail(self, reason: str) -> None:
         """There will be no answer: what remains is to let go of the volume."""
         text = sanitise(f"{reason}{self._left_on_target_note()}", MAX_SENTENCE_LENGTH)
-        print_error(f"{self.journal.volume_id}: no answer: {text}")
+        volume_id = self.journal.volume_id
+        print_error(Problem(f"{volume_id}: no answer: {text}", f"see burstctl history {volume_id}"))
         self._save(stage=Stage.CONCLUDED, failed=text)
 
     def _left_on_target_note(self) -> str:
@@ -355,7 +356,7 @@ class ExperimentRunner:
         for failure in failures:
             if failure not in self._reported:
                 self._reported.add(failure)
-                print_error(sanitise(failure, MAX_SENTENCE_LENGTH))
+                print_error(failure)
 
     def _save(self, **changes: object) -> None:
         journal = replace(self.journal, **changes)  # type: ignore[arg-type]

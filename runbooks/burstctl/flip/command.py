@@ -15,6 +15,7 @@ from burstctl.flip.select import FlipRequest
 from burstctl.render.guard_override import OVERRIDABLE, GuardName
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TYPE_LIMITS, TargetOverride
+from burstwatch.core.errors import Problem
 from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import Direction
 
@@ -32,12 +33,16 @@ class TargetType(click.Choice[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> VolumeType:
         if str(value) == VolumeType.GP2:
             self.fail(
-                "gp2 is not a valid target: burstctl flip-back restores the former type.",
+                Problem("gp2 is not a valid target", "burstctl flip-back restores the former type"),
                 param,
                 ctx,
             )
         if str(value) not in TYPE_LIMITS:
-            self.fail(f"{str(value)!r} is not a valid target: give {', '.join(TYPE_LIMITS)}.", param, ctx)
+            self.fail(
+                Problem(f"{str(value)!r} is not a valid target", f"give {', '.join(TYPE_LIMITS)}"),
+                param,
+                ctx,
+            )
         return VolumeType(str(value))
 
 
@@ -167,9 +172,16 @@ def _request(
 ) -> FlipRequest:
     """The request, if the options agree with each other."""
     if bool(volumes) == bool(terms):
-        raise click.UsageError("Select volumes either by VOLUME or by --where tag:KEY=VALUE.")
+        raise click.UsageError(
+            Problem(
+                "no volumes are named" if not volumes else "VOLUME and --where are mutually exclusive",
+                "select volumes either by VOLUME or by --where tag:KEY=VALUE",
+            )
+        )
     if overridden and reason is None:
-        raise click.UsageError("--override requires --reason: the ledger keeps it.")
+        raise click.UsageError(
+            Problem("--override needs a reason, which the ledger keeps", "add --reason TEXT")
+        )
     return FlipRequest(
         direction=direction,
         names=list(dict.fromkeys(volumes)),

@@ -158,7 +158,7 @@ def _select_volumes(
     is_flip = request.direction is Direction.FLIP
     selected = [volume for volume in selected if volume.volume_id in flipped or (is_flip and volume.is_gp2)]
     if not selected:
-        raise SettingsError(_no_match_message(context, request))
+        raise SettingsError(_no_match(context, request))
     return sorted(selected, key=lambda volume: volume.volume_id), []
 
 
@@ -170,11 +170,17 @@ def _preference(context: CommandContext, direction: Direction) -> Callable[[Volu
     return lambda volume: volume.volume_id in flipped
 
 
-def _no_match_message(context: CommandContext, request: FlipRequest) -> str:
+def _no_match(context: CommandContext, request: FlipRequest) -> Problem:
     terms, region = " and ".join(map(str, request.terms)), context.services.location.region
     if request.direction is Direction.FLIP:
-        return f"no gp2 volume in {region} carries {terms}, so nothing was done"
-    return f"no volume in {region} that carries {terms} has a flip in this ledger, so nothing was done"
+        return Problem(
+            f"no gp2 volume in {region} carries {terms}, so nothing was done",
+            "check the tag and the Region; burstctl assess lists the gp2 volumes",
+        )
+    return Problem(
+        f"no volume in {region} that carries {terms} has a flip in this ledger, so nothing was done",
+        "check the tag, the Region and --ledger; burstctl assess -v names the ledger",
+    )
 
 
 def _make_order(

@@ -33,6 +33,7 @@ from burstctl.holds.multi_region import (
 )
 from burstctl.render.pass_summary import describe_hold
 from burstctl.render.plan_json import hold_document
+from burstwatch.core.errors import Problem
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.text import format_until
 
@@ -77,7 +78,12 @@ def hold(
     Exits 1 if a resource does not exist, or if the hold was not placed in some region.
     """
     if bool(resources) == everything:
-        raise click.UsageError("Specify what to hold: either RESOURCEs, or --all.")
+        raise click.UsageError(
+            Problem(
+                "RESOURCEs and --all are mutually exclusive" if resources else "no resources are named",
+                "name RESOURCEs, or give --all to hold everything",
+            )
+        )
 
     def place_in_region(region_options: Options, begin: BeginOutput) -> "tuple[ExitCode, HoldsDocument]":
         notes = Notes()

@@ -13,7 +13,7 @@ from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, Notes
 from burstctl.context.multi_region import print_heading, run_in_regions, to_document
 from burstwatch.adapters.aws.errors import AwsError
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.text import format_count
 from burstwatch.wiring.settings import LEDGER
 
@@ -60,7 +60,7 @@ def apply_in_regions(
             print_output(to_json(document))
         return code
     if has_volumes:
-        raise click.UsageError("VOLUMEs are in one region: give --region once, with its name.")
+        raise click.UsageError(Problem("VOLUMEs are in one region", "give --region once, with its name"))
     documents: list[HoldsDocument | ReleaseDocument] = []
     regions_with_output: list[str] = []
 

@@ -22,7 +22,7 @@ from burstctl.holds.multi_region import (
 )
 from burstctl.render.pass_summary import print_holds
 from burstctl.render.plan_json import hold_document
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Change, Ledger
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
@@ -74,7 +74,12 @@ def release(resources: Sequence[str], options: Options, *, everything: bool) -> 
     ledger, or if this cannot be checked.
     """
     if bool(resources) == everything:
-        raise click.UsageError("Specify what to release: either RESOURCEs, or --all.")
+        raise click.UsageError(
+            Problem(
+                "RESOURCEs and --all are mutually exclusive" if resources else "no resources are named",
+                "name RESOURCEs, or give --all to release everything",
+            )
+        )
 
     def release_in_region(region_options: Options, begin: BeginOutput) -> "tuple[ExitCode, ReleaseDocument]":
         notes = Notes()
@@ -159,7 +164,7 @@ def _clear_contested(ledger: Ledger, volume_id: str, *, by: str, now_s: int) -> 
         if ledger.commit([change], channels=()):
             return state.modifications.contested_at_s
     raise BurstwatchError(
-        f"{volume_id} is not released: other processes are working on it; run the command again"
+        f"{volume_id} is not released: other processes are working on it", fix="run the command again"
     )
 
 
@@ -188,8 +193,8 @@ def _drop_unreadable_state(ledger: Ledger, volume_id: str, *, by: str, now_s: in
     change = Change(volume_id=volume_id, expected_revision=unreadable.revision, state=None, entries=(entry,))
     if unreadable.revision is None or not ledger.commit([change], channels=()):
         raise BurstwatchError(
-            f"{volume_id} is not released: its item ({unreadable.key}) is damaged beyond that; delete the"
-            " item by hand, see burstctl runbook VolumesUnread"
+            f"{volume_id} is not released: its item ({unreadable.key}) is damaged beyond that",
+            fix="delete the item by hand, see burstctl runbook VolumesUnread",
         )
     ledger.take_unreadable()
     return unreadable

@@ -67,7 +67,7 @@ def parse_regions(text: str) -> tuple[str, ...]:
 def parse_flips(text: str) -> bool:
     """Whether opted-in volumes are flipped, or it only alerts."""
     if text not in {"alert", "flip"}:
-        raise ValueError(f"{text!r} is neither alert nor flip")
+        raise ValueError(f"{text!r} is not a mode; write alert or flip")
     return text == "flip"
 
 

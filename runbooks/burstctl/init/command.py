@@ -25,6 +25,7 @@ from burstctl.init.answers import (
 from burstctl.init.files import POLICY_FILE, STAGE_FILE, render_policy_file, render_stage_file
 from burstctl.init.preview import describe_deployment, init_document, next_commands
 from burstctl.init.stack_summary import read_summary
+from burstwatch.core.errors import Problem
 from burstwatch.core.policy.change_hours import ALWAYS
 from burstwatch.core.policy.policy import FlipPolicy
 from burstwatch.wiring.settings import SettingsError
@@ -48,7 +49,7 @@ class _Parsed(click.ParamType[Any]):
         try:
             return self._parse(str(value))
         except ValueError as error:
-            self.fail(f"{error}.", param, ctx)
+            self.fail(Problem.parse(str(error)), param, ctx)
 
 
 @click.command(
@@ -161,13 +162,15 @@ def _check_complete(to_confirm: str, *, assumes_yes: bool, has_recipients: bool)
         SettingsError: there is.
     """
     if to_confirm:
-        raise SettingsError(f"{to_confirm} would be overwritten: add --force, or name another --directory")
+        raise SettingsError(
+            f"{to_confirm} would be overwritten", fix="add --force, or name another --directory"
+        )
     if has_recipients and assumes_yes:
         return
     reason = "no one would be alerted" if assumes_yes else "there is no terminal to ask"
     parts = [] if has_recipients else ["--email ADDRESS or --slack-secret NAME"]
     parts += [] if assumes_yes else ["--yes"]
-    raise SettingsError(f"{reason}: add {', and '.join(parts)}")
+    raise SettingsError(reason, fix=f"add {', and '.join(parts)}")
 
 
 def _collect_answers(
@@ -189,7 +192,7 @@ def _collect_answers(
     if flips is None:
         flips = request_answer(_MODE, parse_flips, default="alert") if interactive else False
     if not flips and (spend_cap, change_hours) != (None, None):
-        raise click.UsageError("--spend-cap and --change-hours limit flips: add --mode flip.")
+        raise click.UsageError(Problem("--spend-cap and --change-hours limit flips", "add --mode flip"))
     if flips and interactive:
         spend_cap = spend_cap or request_answer(_SPEND_CAP, check_spend_cap, default=_DEFAULT_SPEND_CAP)
         change_hours = change_hours or request_answer(_CHANGE_HOURS, check_change_hours, default=ALWAYS)
@@ -206,12 +209,16 @@ def _collect_answers(
 def _find_regions(options: Options) -> tuple[str, ...]:
     """The Regions of the options, else the one that AWS tools use here, if any."""
     if ALL_REGIONS in options.regions:
-        raise click.UsageError("A stage file names each Region: give --region NAME, and repeat it.")
+        raise click.UsageError(
+            Problem(
+                "a stage file names each Region, so all is not possible", "give --region NAME, and repeat it"
+            )
+        )
     if options.regions:
         try:
             return parse_regions(" ".join(options.regions))
         except ValueError as error:
-            raise click.UsageError(f"{error}.") from error
+            raise click.UsageError(Problem.parse(str(error))) from error
     try:
         return (open_aws_session(options).region_name,)
     except SettingsError:

@@ -246,27 +246,27 @@ def _window_intervals(
     return window_intervals(policy.windows, names, overrides, start_s, end_s)
 
 
-def _no_plot_reason(timeline: Timeline, assessment: Assessment | None, lookback: timedelta) -> str | None:
+def _no_plot_reason(timeline: Timeline, assessment: Assessment | None, lookback: timedelta) -> Problem | None:
     """Why there can be no picture of it; None if there can."""
     drawn, lookback_text = timeline.drawn, format_duration_literal(lookback)
     resource, resource_id = drawn.resource, drawn.resource_id
     if isinstance(resource, Volume) and not (
         drawn.has_credits or timeline.balance or timeline.target_intervals
     ):
-        return (
+        return Problem(
             f"{resource_id} is {resource.volume_type} and had no other type in the last {lookback_text}:"
-            " it has no burst credits, so there is nothing to plot. If it was gp2 before that, give a longer"
-            " --last"
+            " it has no burst credits, so nothing can be plotted",
+            f"if it was gp2 before that, give a longer --last; otherwise see burstctl which {resource_id}",
         )
     if not timeline.has_no_metrics:
         return None
     text = f"CloudWatch has no datapoint of {resource_id} in the last {lookback_text}"
     if isinstance(resource, Instance) and assessment is not None and assessment.unknown_because:
-        return f"{text}: {assessment.unknown_because}; a longer --last may show more"
+        return Problem(f"{text}: {assessment.unknown_because}", "a longer --last may show more")
     if isinstance(resource, Volume) and not resource.attached:
-        return f"{text}: it is detached; give a longer --last to see when it was in use"
+        return Problem(f"{text}: it is detached", "give a longer --last to see when it was in use")
     condition = "attached" if isinstance(resource, Volume) else resource.state
-    return (
-        f"{text}, though it is {condition}: burstctl explain {resource_id} says why, and a longer --last may"
-        " show more"
+    return Problem(
+        f"{text}, though it is {condition}",
+        f"burstctl explain {resource_id} says why, and a longer --last may show more",
     )

@@ -9,6 +9,7 @@ import click
 from burstctl.cli.atomic_file import check_writable, display_path, write_atomically
 from burstctl.cli.output import print_info
 from burstctl.cli.pictures_extra import install_pictures
+from burstwatch.core.errors import Problem
 from burstwatch.wiring.settings import SettingsError
 
 KINDS: Final = ("png", "svg")
@@ -27,8 +28,10 @@ class PictureFile(Generic[_Picture]):
         kind = path.suffix.lower().removeprefix(".")
         if kind not in KINDS:
             raise click.UsageError(
-                f"{option} {display_path(path)}: the name must end in .png or .svg, so that it says what to"
-                " draw."
+                Problem(
+                    f"{option} {display_path(path)} names no kind of picture",
+                    "give a name that ends in .png or .svg",
+                )
             )
         check_writable(path, option)
         self._path, self._kind = path, kind
@@ -36,8 +39,8 @@ class PictureFile(Generic[_Picture]):
             self._draw = load_draw()
         except ImportError as error:
             raise SettingsError(
-                f"{option} needs matplotlib, which is not installed here ({error}); leave {option} out to see"
-                f" the picture in the terminal, or {install_pictures()}"
+                f"{option} needs matplotlib, which is not installed here ({error})",
+                fix=f"leave {option} out to see the picture in the terminal, or {install_pictures()}",
             ) from error
 
     def write(self, picture: _Picture) -> None:

@@ -31,6 +31,7 @@ from burstctl.policy.push import PushRequest, change_policy
 from burstctl.policy.settings import render_policy
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.policy.yaml_file import MAX_BYTES
+from burstwatch.core.errors import Problem
 from burstwatch.core.parsing import Fault
 from burstwatch.core.policy.policy import SCHEMA, Policy, PolicyError
 from burstwatch.wiring.bootstrap import AwsSession, build_parameters_client
@@ -94,7 +95,7 @@ def check(file: Path | None, options: Options, *, stack_name: str | None) -> Exi
     elif faults:
         count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
         print_output("\n".join(map(_with_excerpt, faults)))
-        print_error(f"{source.location} has {count}")
+        print_error(Problem(f"{source.location} has {count}", "correct the lines above and check again"))
     else:
         print_output(f"{source.location}: OK")
         if file is not None:
@@ -161,7 +162,7 @@ def push(
     Exits 2 if it is invalid or does not fit the stack, 1 if AWS rejects it, 130 if you decline.
     """
     if withdraw and file is not None:
-        raise click.UsageError("--withdraw withdraws the pushed policy: leave out FILE.")
+        raise click.UsageError(Problem("--withdraw withdraws the pushed policy", "leave out FILE"))
     request = PushRequest(
         source=None if withdraw else _find_file_source(file, options),
         stack=stack_name,
@@ -194,7 +195,7 @@ def _find_source(file: Path | None, options: Options, stack_name: str | None) ->
     """The policy meant: the one given, else the one in force here."""
     path, file_source = file or options.policy, _find_file_source(file, options)
     if stack_name is not None and path is not None:
-        raise click.UsageError(f"{path} and --stack are two policies: leave out one of them.")
+        raise click.UsageError(Problem(f"{path} and --stack are two policies", "leave out one of them"))
     if stack_name is None and is_policy_named(path, os.environ):
         return file_source
     session, calls = _open_session_if_configured(options, is_needed=stack_name is not None), CallCounter()

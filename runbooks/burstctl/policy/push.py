@@ -24,6 +24,7 @@ from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.errors import AwsError
 from burstwatch.adapters.policy.deployments import Deployment
 from burstwatch.adapters.policy.yaml_file import MAX_BYTES, parse_policy
+from burstwatch.core.errors import Problem
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import format_instant, sanitise
 from burstwatch.wiring.bootstrap import AwsSession, build_parameters_client, get_caller_identity
@@ -111,13 +112,14 @@ def change_policy(options: Options, request: PushRequest) -> ExitCode:
 def _read_document(source: FilePolicySource) -> str:
     """The text of a policy that is right, as far as a file can be, without what an earlier push put above."""
     if source.path is None:
-        raise SettingsError("there is nothing to push: give a FILE; there is no policy.yaml here")
+        raise SettingsError("there is nothing to push", fix="give a FILE; there is no policy.yaml here")
     source.read()
     document = without_header(source.path.read_bytes().decode().removeprefix(_BOM))
     if _PARAMETER_REFERENCE.search(document):
         raise SettingsError(
-            f"{source.path} holds something in {{{{ }}}}, which Parameter Store takes for a reference and"
-            " refuses: write it another way, in comments too"
+            f"{source.path} holds something in {{{{ }}}}, which Parameter Store takes for a"
+            " reference and refuses",
+            fix="write it another way, in comments too",
         )
     return document
 
@@ -134,24 +136,29 @@ def _validate_for_stack(text: str, source: str, stack: Deployment) -> Policy:
     size_bytes, document_bytes = len(text.encode()), len(without_header(text).encode())
     if size_bytes > MAX_BYTES:
         raise SettingsError(
-            f"{source}: {document_bytes:,} bytes, and {size_bytes - document_bytes} for the lines that say"
-            f" who pushed it over what, are {size_bytes:,}: a parameter holds {MAX_BYTES:,} at most;"
-            " shorten it"
+            f"{source}: {document_bytes:,} bytes, and {size_bytes - document_bytes} for the lines"
+            f" that say who pushed it over what, are {size_bytes:,}: a parameter holds {MAX_BYTES:,}"
+            " at most",
+            fix="shorten it",
         )
     policy = parse_policy(text.encode(), source=source)
     if policy.mode.opt_in_tag != stack.opt_in_tag:
         requested_tag, granted_tag = ("=".join(tag) for tag in (policy.mode.opt_in_tag, stack.opt_in_tag))
         raise SettingsError(
-            f"{source}: mode.opt_in_tag is {requested_tag!r}, and the stack {stack.name} was deployed to"
-            f" modify only volumes tagged {granted_tag!r}: its permissions depend on that. To change the"
-            " tag, deploy the stack with this policy (cdk deploy)"
+            f"{source}: mode.opt_in_tag is {requested_tag!r}, and the stack {stack.name} was"
+            f" deployed to modify only volumes tagged {granted_tag!r}: its permissions depend on"
+            " that",
+            fix="to change the tag, deploy the stack with this policy (cdk deploy)",
         )
     if denied := [kind for kind in policy.resources.watched if kind not in stack.resources]:
         wanted = ", ".join(dict.fromkeys([*stack.resources, *denied]))
         raise SettingsError(
-            f"{source}: resources.{denied[0]}.watch is true, and the stack {stack.name} has no permission to"
-            f" watch that kind. Write resources: [{wanted}] into its stage file, and this policy beside it;"
-            f" then run: cdk deploy -c stage=FILE"
+            f"{source}: resources.{denied[0]}.watch is true, and the stack {stack.name} has no"
+            " permission to watch that kind",
+            fix=(
+                f"write resources: [{wanted}] into its stage file, and this policy beside it; then run:"
+                " cdk deploy -c stage=FILE"
+            ),
         )
     return policy
 
@@ -160,8 +167,9 @@ def _deployed_policy(current: StackPolicy) -> Policy:
     """The policy that counts once the pushed one is withdrawn."""
     if current.deployed is None:
         raise SettingsError(
-            f"{current.stack.policy}, which stack {current.stack.name} was deployed with, is gone: without a"
-            " pushed policy there would be none; deploy the stack again first (cdk deploy)"
+            f"{current.stack.policy}, which stack {current.stack.name} was deployed with, is gone:"
+            " without a pushed policy there would be none",
+            fix="deploy the stack again first (cdk deploy)",
         )
     return current.deployed.read()
 
@@ -191,7 +199,10 @@ def _write_change(change: _PolicyChange) -> _PolicyChange:
     version = change.store.push(change.text, change.current)
     if change.current.pushed is not None and version != change.current.pushed.version + 1:
         print_error(
-            "someone else pushed at the same moment: to see which one is in force, run burstctl policy show"
+            Problem(
+                "someone else pushed at the same moment",
+                "to see which one is in force, run burstctl policy show",
+            )
         )
     return replace(change, is_done=True, version=version)
 

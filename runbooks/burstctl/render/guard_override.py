@@ -8,6 +8,7 @@ import click
 from burstctl.render.planned_flip import PlannedFlip
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.errors import Problem
 from burstwatch.core.flips.refusal import AUTOMATION_ONLY, NON_OVERRIDABLE, Guard, guard_page
 
 OVERRIDABLE: Final = tuple(
@@ -27,16 +28,20 @@ class GuardName(click.Choice[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Guard:
         if str(value) not in list(Guard):
             listed = ", ".join(OVERRIDABLE)
-            self.fail(f"{str(value)!r} is not a valid guard; these can be overridden: {listed}.", param, ctx)
+            self.fail(Problem(f"{str(value)!r} is not a valid guard", f"give one of {listed}"), param, ctx)
         guard = Guard(str(value))
         if guard in NON_OVERRIDABLE:
-            self.fail(f"AWS itself refuses for {guard}, so it cannot be overridden.", param, ctx)
-        if guard in AUTOMATION_ONLY:
-            self.fail(f"{guard} stops only the watchdog: without --override it is done anyway.", param, ctx)
-        if guard not in OVERRIDABLE:
+            cause = f"AWS itself refuses for {guard}, so it cannot be overridden"
             self.fail(
-                f"{guard} cannot be overridden: it would use up a modification for nothing.", param, ctx
+                Problem(cause, "leave it out; burstctl runbook FlipRefused says how it ends"), param, ctx
             )
+        if guard in AUTOMATION_ONLY:
+            self.fail(
+                Problem(f"{guard} stops only the watchdog, not this command", "leave it out"), param, ctx
+            )
+        if guard not in OVERRIDABLE:
+            cause = f"{guard} cannot be overridden: it would use up a modification for nothing"
+            self.fail(Problem(cause, "leave it out"), param, ctx)
         return guard
 
 

@@ -316,9 +316,8 @@ class _ReportBuilder:
             noun = noun_of(self.pass_report.decisions)
             raise SettingsError(
                 f"the pictures of {detailed_count + overview_count:,} {noun}s need {metrics:,} metrics, with"
-                f" which this report costs {format_usd(usd)}, more than {format_usd(MAX_USD)}: add"
-                f" --yes to make it; a"
-                " shorter --last costs as much"
+                f" which this report costs {format_usd(usd)}, more than {format_usd(MAX_USD)}",
+                fix="add --yes to make it; a shorter --last costs as much",
             )
 
     def _begin_progress(self, step: str) -> None:

@@ -12,7 +12,6 @@ from burstctl.cli.atomic_file import check_writable, display_path, write_atomica
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Duration, Options, common_options
 from burstctl.cli.output import print_error, print_failures, print_info, print_output, to_json
-from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.context.context import open_readonly
 from burstctl.render.pass_summary import print_holds, print_next_for
 from burstctl.render.volume import count_resources
@@ -20,7 +19,8 @@ from burstctl.report.activity import count_activities
 from burstctl.report.collect import MAX_USD, FleetReport, collect_report
 from burstctl.report.page import render_page, require_templates
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.text import format_instant, format_usd, sanitise
+from burstwatch.core.errors import Problem
+from burstwatch.core.text import format_count, format_instant, format_usd
 
 if TYPE_CHECKING:
     from documents.report import PageDocument
@@ -66,7 +66,7 @@ def report(path: Path, options: Options, *, last: timedelta, yes: bool) -> ExitC
     Exits 1 if anything could not be read: the page says what.
     """
     if options.json and path == STDOUT:
-        raise click.UsageError("--json and --html - both want stdout: give --html a file.")
+        raise click.UsageError(Problem("--json and --html - both want stdout", "give --html a file"))
     require_templates()
     if path != STDOUT:
         check_writable(path, "--html")
@@ -75,7 +75,12 @@ def report(path: Path, options: Options, *, last: timedelta, yes: bool) -> ExitC
         pass_report = fleet_report.pass_report
         print_failures(pass_report.failures, missing=pass_report.missing, region=pass_report.region)
         if fleet_report.is_empty:
-            print_error(f"nothing could be read, so there is no page; {display_path(path)} is left as it was")
+            print_error(
+                Problem(
+                    f"nothing could be read, so there is no page; {display_path(path)} is left as it was",
+                    "correct the errors above, then run again; burstctl doctor checks the setup",
+                )
+            )
             return ExitCode.FAILED
         page = render_page(
             fleet_report, lookback=last, runbooks_url=context.services.policy.alerts.runbooks_url
@@ -103,11 +108,9 @@ def _print_result(fleet_report: FleetReport, path: Path, page: str) -> None:
     """Say what was made and what it cost; what could not be read is said as it is on the page."""
     print_holds(fleet_report.pass_report.holds, fleet_report.pass_report.now_s)
     if fleet_report.unread:
-        first = sanitise(next(iter(fleet_report.unread.values())), MAX_SENTENCE_LENGTH)
-        print_error(
-            f"there is no picture of {len(fleet_report.unread):,} {fleet_report.noun}s, the first because:"
-            f" {first}"
-        )
+        first = Problem.of(next(iter(fleet_report.unread.values())))
+        count = format_count(len(fleet_report.unread), fleet_report.noun)
+        print_error(Problem(f"cannot draw {count}: {first.cause}", first.fix))
     size = len(page.encode())
     destination = "stdout" if path == STDOUT else display_path(path)
     print_info(

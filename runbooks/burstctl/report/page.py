@@ -22,7 +22,7 @@ def require_templates() -> None:
         SettingsError: it is not installed.
     """
     if find_spec("jinja2") is None:
-        raise SettingsError(f"--html needs jinja2, which is not installed here; {install_pictures()}")
+        raise SettingsError("--html needs jinja2, which is not installed here", fix=install_pictures())
 
 
 def render_page(fleet_report: FleetReport, *, lookback: timedelta, runbooks_url: str) -> str:

@@ -57,7 +57,7 @@ def runbook(options: Options, *, name: str | None) -> ExitCode:
     try:
         page = find_page(name)
     except RunbookNotFoundError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(error.problem) from error
     text = read_page(page.name)
     if options.json:
         document: RunbookDocument = {"schema": SCHEMA, **_page_document(page), "markdown": text}

@@ -68,11 +68,11 @@ def find_page(name: str) -> PageEntry:
     completions = [known for known in by_name if wanted and known.startswith(wanted)]
     similar = completions or get_close_matches(wanted, by_name)
     hint = (
-        f"Did you mean {' or '.join(by_name[known].name for known in similar)}?"
+        f"did you mean {' or '.join(by_name[known].name for known in similar)}? burstctl runbook lists all"
         if similar
-        else "burstctl runbook lists them."
+        else "burstctl runbook lists them"
     )
-    raise RunbookNotFoundError(f"there is no runbook page {sanitise(name, _MAX_SHOWN_CHARS)!r}. {hint}")
+    raise RunbookNotFoundError(f"there is no runbook page {sanitise(name, _MAX_SHOWN_CHARS)!r}", fix=hint)
 
 
 def read_page(name: str) -> str:

@@ -67,17 +67,22 @@ def parse_planned_volume(text: str) -> PlannedVolume:
     """
     match = _PLANNED.fullmatch(text)
     if not match:
-        raise ValueError(f"{text!r} is not {PLANNED_FORM}")
+        raise ValueError(f"{text!r} is not a planned volume; write {PLANNED_FORM}")
     if match["type"] not in TYPE_LIMITS:
-        raise ValueError(f"{text}: the type must be {', '.join(TYPE_LIMITS)}, not {match['type']!r}")
+        raise ValueError(f"{text}: {match['type']!r} is not a type; write {', '.join(TYPE_LIMITS)}")
     kind = VolumeType(match["type"])
     iops, mib_s, limits = int(match["iops"]), int(match["mib_s"]), TYPE_LIMITS[kind]
     size_gib = int(match["gib"]) if match["gib"] else limits.max_gib
     if not limits.min_gib <= size_gib <= limits.max_gib:
-        raise ValueError(f"{text}: {kind} has {limits.min_gib:,} to {limits.max_gib:,} GiB, not {size_gib:,}")
+        raise ValueError(
+            f"{text}: {size_gib:,} GiB is out of range;"
+            f" {kind} takes {limits.min_gib:,} to {limits.max_gib:,} GiB"
+        )
     most_iops = limits.max_iops_at(size_gib)
     if not limits.min_iops <= iops <= most_iops:
-        raise ValueError(f"{text}: {kind} has {limits.min_iops:,} to {most_iops:,} IOPS, not {iops:,}")
+        raise ValueError(
+            f"{text}: {iops:,} IOPS is out of range; {kind} takes {limits.min_iops:,} to {most_iops:,} IOPS"
+        )
     ceiling = Ceiling(iops=iops, mib_s=_planned_mib_s(text, kind, iops, mib_s))
     return PlannedVolume(text=text, ceiling=ceiling, replaces=match["replaces"])
 
@@ -88,11 +93,15 @@ def _planned_mib_s(text: str, kind: VolumeType, iops: int, mib_s: int) -> float:
         most = min(GP3_MAX_MIB_S, iops / IOPS_PER_MIB_S)
         if not GP3_MIN_MIB_S <= mib_s <= most:
             allowed = f"{GP3_MIN_MIB_S} to {most:,.0f} MiB/s"
-            raise ValueError(f"{text}: gp3 with {iops:,} IOPS has {allowed}, not {mib_s:,}")
+            raise ValueError(
+                f"{text}: {mib_s:,} MiB/s is out of range; gp3 with {iops:,} IOPS takes {allowed}"
+            )
         return mib_s
     most = reachable_mib_s(Configuration(volume_type=kind, iops=iops), 1)
     if mib_s > most:
-        raise ValueError(f"{text}: {kind} with {iops:,} IOPS reaches {most:,.0f} MiB/s, not {mib_s:,}")
+        raise ValueError(
+            f"{text}: {mib_s:,} MiB/s is out of range; {kind} with {iops:,} IOPS reaches {most:,.0f} MiB/s"
+        )
     return most
 
 

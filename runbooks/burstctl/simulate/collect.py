@@ -23,7 +23,7 @@ from burstctl.simulate.study import Study, StudyInput, make_study
 from burstwatch.adapters.aws.errors import AwsError, AwsFailure
 from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.wiring.bootstrap import build_client
 from burstwatch.wiring.settings import SettingsError
 
@@ -95,7 +95,8 @@ def _collect(context: CommandContext, request: SimulationRequest) -> SimulationR
     try:
         after_plan = NO_CEILING if volumes is None else planned_ceiling(volumes, request.planned)
     except ValueError as error:
-        raise SettingsError(f"--with-volume {error}") from error
+        problem = Problem.parse(str(error))
+        raise SettingsError(f"--with-volume {problem.cause}", fix=problem.fix) from error
     study = make_study(
         StudyInput(
             load=metrics.load,
@@ -179,7 +180,7 @@ class _Types:
 def _read_types(client: Any, request: SimulationRequest, instance: Instance | None, region: str) -> _Types:
     target_name = request.target or (instance.instance_type if instance else None)
     if target_name is None:
-        raise SettingsError(f"the type of {request.instance_id} could not be read: give --to TYPE")
+        raise SettingsError(f"the type of {request.instance_id} could not be read", fix="give --to TYPE")
     present_name = instance.instance_type if instance else target_name
     family_pattern = f"{target_name.partition('.')[0]}.*"
     patterns = [target_name, present_name, family_pattern, *request.patterns]

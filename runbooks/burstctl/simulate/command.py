@@ -20,6 +20,7 @@ from burstctl.simulate.collect import SimulationReport, SimulationRequest, colle
 from burstctl.simulate.json import to_document
 from burstctl.simulate.text import print_notes, render_report
 from burstwatch.core.durations import HOUR_S, MINUTE_S
+from burstwatch.core.errors import Problem
 
 _SPAN: Final = Duration(timedelta(hours=1), timedelta(days=62))
 _TYPE: Final = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
@@ -34,7 +35,9 @@ class _TypeName(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not _TYPE.fullmatch(str(value)):
-            self.fail(f"{str(value)!r} is not an instance type such as m7g.large.", param, ctx)
+            self.fail(
+                Problem(f"{str(value)!r} is not an instance type", "write one such as m7g.large"), param, ctx
+            )
         return str(value)
 
 
@@ -49,7 +52,8 @@ class _TypePatterns(click.ParamType[tuple[str, ...]]):
         patterns = tuple(part.strip() for part in str(value).split(","))
         for pattern in patterns:
             if not _PATTERN.fullmatch(pattern):
-                self.fail(f"{pattern!r} is not a pattern of instance types such as m7g.*.", param, ctx)
+                cause = f"{pattern!r} is not a pattern of instance types"
+                self.fail(Problem(cause, "write one such as m7g.*"), param, ctx)
         return patterns
 
 
@@ -62,7 +66,7 @@ class _PlannedVolume(click.ParamType[PlannedVolume]):
         try:
             return parse_planned_volume(str(value))
         except ValueError as error:
-            self.fail(f"{error}.", param, ctx)
+            self.fail(Problem.parse(str(error)), param, ctx)
 
 
 class _DailyReset(click.ParamType[int | None]):
@@ -75,7 +79,11 @@ class _DailyReset(click.ParamType[int | None]):
             return None if value == "none" else value
         match = _TIME.fullmatch(str(value))
         if not match:
-            self.fail(f"{str(value)!r} is neither a time in UTC such as 00:00, nor none.", param, ctx)
+            self.fail(
+                Problem(f"{str(value)!r} is not a time in UTC", "write one such as 00:00, or none"),
+                param,
+                ctx,
+            )
         return int(match[1]) * HOUR_S + int(match[2]) * MINUTE_S
 
 

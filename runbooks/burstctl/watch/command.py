@@ -50,9 +50,9 @@ class _IntervalType(click.ParamType[timedelta]):
         try:
             interval = parse_duration(str(value))
         except ValueError as error:
-            self.fail(f"{error}.", param, ctx)
+            self.fail(Problem.parse(str(error)), param, ctx)
         if not FOCUS_TICK <= interval <= _MAX_INTERVAL or interval % FOCUS_TICK:
-            self.fail(f"{value} must be whole minutes from 1m to 5m.", param, ctx)
+            self.fail(Problem(f"{value} is out of range", "give whole minutes from 1m to 5m"), param, ctx)
         return interval
 
 
@@ -116,11 +116,11 @@ def watch(
     volume at warning or worse was not flipped, or its data is missing.
     """
     if once and passes:
-        raise click.UsageError("--once is a single pass: leave out --passes.")
+        raise click.UsageError(Problem("--once is a single pass", "leave out --passes"))
     if once and metrics_port is not None:
-        raise click.UsageError("--once ends before metrics can be read: leave out --metrics-port.")
+        raise click.UsageError(Problem("--once ends before metrics can be read", "leave out --metrics-port"))
     if metrics_address is not None and metrics_port is None:
-        raise click.UsageError("--metrics-address needs --metrics-port.")
+        raise click.UsageError(Problem("--metrics-address needs a port", "add --metrics-port PORT"))
     environment = {TOPIC_ARN: topic_arn} if topic_arn else {}
     if slack_webhook_file:
         environment[SLACK_WEBHOOK] = _read_webhook(slack_webhook_file)
@@ -232,7 +232,10 @@ def _read_webhook(path: Path) -> str:
         url = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise SettingsError(f"the Slack webhook cannot be read from {path}: {reason}") from error
+        raise SettingsError(
+            f"the Slack webhook cannot be read from {path}: {reason}",
+            fix="check --slack-webhook-file and its permissions",
+        ) from error
     if not url:
         raise SettingsError(f"{path} is empty", fix="put the address of the Slack webhook into it")
     return url

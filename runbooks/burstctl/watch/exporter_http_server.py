@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from burstctl.cli.output import print_info
 from burstctl.watch.exporter_collector import FleetCollector
 from burstctl.watch.exporter_metrics import METRICS, Metric, MetricKind, MetricValue
+from burstwatch.core.errors import Problem
 from burstwatch.wiring.settings import SettingsError
 
 _SCRAPER_TIMEOUT_S: Final = 10.0
@@ -78,13 +79,19 @@ def _metric_family(
     return family
 
 
-def _listen_error(error: OSError, address: str, port: int) -> str:
+def _listen_error(error: OSError, address: str, port: int) -> Problem:
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-        return f"--metrics-address {address!r} is not an address of this machine: omit it for 127.0.0.1"
+        return Problem(
+            f"--metrics-address {address!r} is not an address of this machine", "omit it for 127.0.0.1"
+        )
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} at {address} is taken: give another --metrics-port; 0: any free port"
+        return Problem(
+            f"port {port} at {address} is taken", "give another --metrics-port; 0 is any free port"
+        )
     reason = error.strerror or str(error)
-    return f"metrics cannot be served at {address}, port {port} ({reason}): give a --metrics-port above 1023"
+    return Problem(
+        f"metrics cannot be served at {address}, port {port} ({reason})", "give a --metrics-port above 1023"
+    )
 
 
 def _exposure_warning(address: str) -> str:

@@ -240,7 +240,7 @@ class _Collection:
         try:
             readings, faults = read_run_directory(run_directory)
         except RunDirectoryError as error:
-            self._failures.append(str(error))
+            self._failures.append(error.problem)
             return reports
         self._failures += faults
         matching = [reading for reading in readings if volume_ids & set(reading.volume_ids)]

@@ -9,6 +9,7 @@ from stat import S_ISREG
 from typing import Any, Final
 
 from burstwatch.core.assessment.host_stall import Stall
+from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import format_duration, sanitise
 
 READING_SCHEMA: Final = "burstwatch.reading/v1"
@@ -50,7 +51,7 @@ class HostReport:
         return [verdict, *([f"It says: {self.reason}"] if self.reason else [])]
 
 
-class RunDirectoryError(Exception):
+class RunDirectoryError(BurstwatchError):
     """The run directory of ddprobe has nothing to read; the message says why, and what to do."""
 
 
@@ -77,10 +78,12 @@ def read_run_directory(directory: Path) -> tuple[list[HostReport], list[str]]:
         paths = sorted(directory.glob("*.json"))[:_MAX_FILES]
         is_there = directory.is_dir()
     except OSError as error:
-        raise RunDirectoryError(f"--run-dir {directory}: {error.strerror}") from error
+        raise RunDirectoryError(
+            f"--run-dir {directory}: {error.strerror}", fix="check its permissions, or name another"
+        ) from error
     if not is_there:
         raise RunDirectoryError(
-            f"--run-dir {directory} is not a directory: give the one of ddprobe, such as /run/ddprobe"
+            f"--run-dir {directory} is not a directory", fix="give the one of ddprobe, such as /run/ddprobe"
         )
     reports: list[HostReport] = []
     faults: list[str] = []
@@ -94,7 +97,8 @@ def read_run_directory(directory: Path) -> tuple[list[HostReport], list[str]]:
             reports.append(report)
     if not reports and not faults:
         raise RunDirectoryError(
-            f"--run-dir {directory} has no reading of ddprobe: run it on this host, or check the directory"
+            f"--run-dir {directory} has no reading of ddprobe",
+            fix="run it on this host, or check the directory",
         )
     return reports, faults
 

@@ -223,8 +223,11 @@ def _find_window(snapshots: WindowSnapshots, name: str) -> WindowSnapshot:
     if name in snapshots.by_name:
         return snapshots.by_name[name]
     listed = sanitise(", ".join(snapshots.by_name), MAX_SENTENCE_LENGTH)
-    known_windows = f"known: {listed}" if listed else "the policy defines none, and no volume's tag names one"
-    raise SettingsError(f"there is no window {sanitise(name, 63)!r}; {known_windows}")
+    cause = f"the window {sanitise(name, 63)!r} does not exist"
+    if not listed:
+        cause += ": the policy defines none, and no volume's tag names one"
+    fix = f"name one of {listed}" if listed else "define one under windows: in the policy"
+    raise SettingsError(cause, fix=fix)
 
 
 def _plan_flips(

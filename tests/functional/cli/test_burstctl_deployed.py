@@ -263,8 +263,7 @@ def test_a_deleted_policy_is_a_usage_error_with_a_next_step(cli, lab, stack):
     assert result.code == 2
     assert single_error(result) == (
         "the policy of stack burstwatch is gone: neither /burstwatch/burstwatch/policy nor"
-        " /burstwatch/burstwatch/policy-pushed is there; to put one in force, use burstctl policy push FILE;"
-        " to go on with another: --policy FILE"
+        " /burstwatch/burstwatch/policy-pushed is there."
     )
 
 
@@ -442,10 +441,7 @@ def test_a_table_that_is_not_there(cli, lab):
     result = cli.run("assess", "--ledger", "dynamodb:elsewhere")
 
     assert result.code == 1
-    assert single_error(result) == (
-        "ledger dynamodb:elsewhere does not exist in us-east-1: deploy the stack that makes it, or check"
-        " --ledger, the region and the account"
-    )
+    assert single_error(result) == ("ledger dynamodb:elsewhere does not exist in us-east-1.")
 
 
 @pytest.mark.parametrize(
@@ -499,9 +495,7 @@ def test_an_invalid_table_name_is_a_usage_error(cli, lab):
     result = cli.run("assess", "--ledger", "dynamodb:my table")
 
     assert result.code == 2
-    assert single_error(result).startswith(
-        "'my table' is not a valid name of a DynamoDB table: write 3 to 255 of"
-    )
+    assert single_error(result).startswith("'my table' is not a valid name of a DynamoDB table.")
 
 
 @pytest.mark.parametrize(

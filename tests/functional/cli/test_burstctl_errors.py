@@ -167,12 +167,12 @@ def test_a_request_that_aws_refuses_for_its_time(cli, lab):
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"BURSTWATCH_CLOCK": "sun"}, "BURSTWATCH_CLOCK='sun' is not a valid clock; write wall or endpoint"),
+        ({"BURSTWATCH_CLOCK": "sun"}, "BURSTWATCH_CLOCK='sun' is not a valid clock."),
         (
             {"BURSTWATCH_LEDGER": "paper"},
-            "'paper' is not a valid ledger: write sqlite:PATH or dynamodb:TABLE after --ledger",
+            "'paper' is not a valid ledger.",
         ),
-        ({"BURSTWATCH_TOPIC_ARN": "alerts"}, "'alerts' is not a topic: write its ARN after --topic-arn"),
+        ({"BURSTWATCH_TOPIC_ARN": "alerts"}, "'alerts' is not a topic."),
     ],
 )
 def test_a_setting_that_is_wrong_is_a_usage_error(cli, lab, variables, message):
@@ -188,7 +188,7 @@ def test_a_ledger_of_an_unknown_kind_is_a_usage_error(cli, lab):
     result = cli.run("assess", "--ledger", "postgres:burstwatch")
 
     assert result.code == 2
-    assert single_error(result).startswith("'postgres:burstwatch' is not a valid ledger: write sqlite:PATH")
+    assert single_error(result).startswith("'postgres:burstwatch' is not a valid ledger.")
 
 
 @pytest.mark.parametrize("command", ["assess", "watch"])
@@ -198,10 +198,11 @@ def test_a_bad_policy_is_a_usage_error_with_every_fault_and_no_volume_is_request
     result = cli.run(command)
 
     assert result.code == 2
-    complaint, first, second = result.err.splitlines()
+    complaint, first, second, fix = result.err.splitlines()
     assert complaint == "error: the policy is rejected:"
     assert first == "  policy.yaml:1: version: is '2'; this burstwatch reads version: 1"
     assert second.startswith("  policy.yaml:3: levels.warning_within: 'soon' is not a valid duration;")
+    assert fix == "  fix: correct it, then check it with burstctl policy check FILE"
     assert lab.faults.call_counts() == {"GetParametersByPath": 1}, (
         "a deployed stack's policy would come first"
     )
@@ -227,7 +228,8 @@ def test_a_damaged_ledger_is_left_as_it_is(cli, lab):
     result = cli.run("watch", "--once")
 
     assert result.code == 1
-    assert "is damaged (file is not a database): restore a copy, or move it away" in single_error(result)
+    assert "is damaged (file is not a database)." in single_error(result)
+    assert fix_of(result).startswith("restore a copy, or move it away")
     assert cli.ledger_path.read_bytes() == b"this is no database" * 100
 
 
@@ -237,7 +239,7 @@ def test_a_ledger_where_none_can_be_made(cli, lab):
     result = cli.run("watch", "--once", "--ledger", "sqlite:file/ledger.sqlite")
 
     assert result.code == 1
-    assert "check owner and permissions of the file and its directory" in single_error(result)
+    assert "check owner and permissions of the file and its directory" in fix_of(result)
 
 
 def test_to_assess_no_ledger_needs_to_be_made(cli, lab):
@@ -270,7 +272,7 @@ def test_a_closed_pipe(cli, lab):
 
     os.close(writer)
     assert result.code == 1
-    assert single_error(result) == "the output could not be written (Broken pipe)"
+    assert single_error(result) == "the output could not be written (Broken pipe)."
 
 
 def test_a_watch_with_a_closed_pipe_has_recorded_its_pass(cli, lab):

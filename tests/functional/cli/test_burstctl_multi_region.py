@@ -390,7 +390,7 @@ def test_every_other_command_refuses_several_before_it_does_anything(cli, accoun
     result = cli.run(*regions, *path, *_arguments_of(path))
 
     assert result.code == 2
-    refusal = f"{path[-1]} works in one region: give --region once, with its name."
+    refusal = f"{path[-1]} works in one region. fix: give --region once, with its name"
     assert refusal in " ".join(result.err.split())
     assert account.faults.call_counts() == {}
 

@@ -22,7 +22,7 @@ NARROW = 60
         (["xyzzy"], "unknown command 'xyzzy'.", "see burstctl --help"),
         (
             ["assess", "--regoin", "x"],
-            "there is no option '--regoin'.",
+            "unknown option '--regoin'.",
             "did you mean --region? Else see burstctl assess --help",
         ),
     ],
@@ -32,6 +32,72 @@ def test_a_misspelt_word_gets_a_suggestion(cli, arguments, cause, fix):
 
     assert (result.code, result.out) == (2, "")
     assert result.err.splitlines() == [f"error: {cause}", f"  fix: {fix}"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause", "fix"),
+    [
+        (["explain"], "Missing argument 'RESOURCE'.", "add RESOURCE, such as: burstctl explain ci-7"),
+        (["hold", "--all", "--for", "6h"], "Missing option '--reason'.", "add --reason TEXT"),
+        (["assess", "--region"], "Option '--region' requires an argument.", "write a value after --region"),
+        (
+            ["explain", "vol-1"],
+            "Invalid value for 'RESOURCE': 'vol-1' is not a valid volume ID.",
+            "write vol- and 17 (or 8) digits from 0-9a-f, such as vol-0123456789abcdef0",
+        ),
+        (
+            ["hold", "--for", "6h", "--reason", "x"],
+            "no resources are named.",
+            "name RESOURCEs, or give --all",
+        ),
+        (
+            ["flip", "ci-7", "--where", "tag:a=b"],
+            "VOLUME and --where are mutually exclusive.",
+            "select volumes either by VOLUME or by --where tag:KEY=VALUE",
+        ),
+        (
+            ["flip", "ci-7", "--to", "gp9"],
+            "Invalid value for '--to': 'gp9' is not a valid target.",
+            "give gp3,",
+        ),
+        (
+            ["flip", "ci-7", "--iops", "0"],
+            "Invalid value for '--iops': 0 is not in the range",
+            "give a whole number",
+        ),
+        (
+            ["flip", "ci-7", "--iops", "x"],
+            "Invalid value for '--iops': 'x' is not a valid",
+            "give a whole number",
+        ),
+        (
+            ["plot", "ci-7", "--last", "9m"],
+            "Invalid value for '--last': 9m is out of range.",
+            "give from 15m to",
+        ),
+        (
+            ["plot", "ci-7", "--last", "soon"],
+            "Invalid value for '--last': 'soon' is not a valid duration.",
+            "write a whole number and s, m, h or d, such as 15m",
+        ),
+        (["watch", "--once", "--passes", "2"], "--once is a single pass.", "leave out --passes"),
+        (["doctor", "now"], "Got unexpected extra argument (now).", "see burstctl doctor --help"),
+        (["assess", "--ledger", "x"], "'x' is not a valid ledger.", "write sqlite:PATH or dynamodb:TABLE"),
+        (
+            ["runbook", "FlipStuk"],
+            "there is no runbook page 'FlipStuk'.",
+            "did you mean FlipStuck or FlipsStuck?",
+        ),
+        (["aws-check", "--only", "x"], "the fact x does not exist.", "--list shows all"),
+    ],
+)
+def test_a_usage_error_has_one_line_for_its_cause_and_one_for_the_fix(cli, lab, arguments, cause, fix):
+    result = cli.run(*arguments)
+
+    assert (result.code, result.out) == (2, "")
+    [first, second] = result.err.splitlines()
+    assert first.startswith(f"error: {cause}")
+    assert second.startswith(f"  fix: {fix}")
 
 
 def test_help_and_the_version_are_found_the_usual_ways(cli):

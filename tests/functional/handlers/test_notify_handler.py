@@ -334,7 +334,7 @@ def drop_table(_):
     [
         (drop_table, "make it, or correct its name"),
         (drop_parameter, "restore-secret"),
-        (lambda _: change(SecretString="xoxb-not-a-webhook"), "is not an https:// one: copy it again"),
+        (lambda _: change(SecretString="xoxb-not-a-webhook"), "is not an https:// one; copy it again"),
         (lambda _: change(SecretString="http://hooks.slack.com/services/T/B/x"), "is not an https:// one"),
         (lambda _: change(SecretString=" "), "is not an https:// one"),
         (

@@ -164,8 +164,11 @@ class DynamoLedger:
         results = self._table.map_parallel(apply, list(by_volume.values()))
         applied = {volume_id for volume_id, is_applied in zip(by_volume, results, strict=True) if is_applied}
         if errors:
-            message = f"{errors[0]} ({len(applied)} of {len(by_volume)} volumes were written)"
-            raise LedgerError(message) from errors[0]
+            problem = errors[0].problem
+            counts = (
+                f" ({len(applied)} of {len(by_volume)} volumes were written)" if len(by_volume) > 1 else ""
+            )
+            raise LedgerError(f"{problem.cause}{counts}", fix=problem.fix) from errors[0]
         return applied
 
     def record_intent(
@@ -270,13 +273,13 @@ class DynamoLedger:
         if layout > LAYOUT:
             raise LedgerError(
                 f"ledger {self.location} has layout {layout}, made by a newer burstwatch; this one"
-                f" knows layouts up to {LAYOUT}: update burstwatch, or name another table with"
-                " --ledger dynamodb:TABLE"
+                f" knows layouts up to {LAYOUT}",
+                fix="update burstwatch, or name another table with --ledger dynamodb:TABLE",
             )
         if (known_origin := current.get("origin")) != origin:
             raise LedgerError(
-                f"ledger {self.location} is that of {known_origin}, this is {origin}:"
-                " name another table with --ledger dynamodb:TABLE"
+                f"ledger {self.location} is that of {known_origin}, this is {origin}",
+                fix="name another table with --ledger dynamodb:TABLE",
             )
 
     def entries(self, volume_id: str, *, since_s: int = 0) -> list[LedgerEntry]:
@@ -365,8 +368,8 @@ class DynamoLedger:
         if (action_count := len(write.entry_actions)) > _MAX_ENTRY_ACTIONS:
             raise LedgerError(
                 f"a change of {change.volume_id} has {action_count} entries and deliveries, and one"
-                f" transaction of DynamoDB takes {_MAX_ENTRY_ACTIONS} beside its state; nothing was written:"
-                " please report this"
+                f" transaction of DynamoDB takes {_MAX_ENTRY_ACTIONS} beside its state, nothing was written",
+                fix="report this; it is a defect of burstwatch",
             )
         return write
 
@@ -412,9 +415,11 @@ class DynamoLedger:
         ]
         if not all(type(amount) is int and amount >= 0 for amount in reservations):
             raise LedgerError(
-                f"ledger {self.location}: what counts against the caps cannot be read, neither its total nor"
-                " that of some state, so nothing is flipped. Run burstctl doctor, and burstctl release with"
-                " each volume that it names as unreadable"
+                f"ledger {self.location}: what counts against the caps cannot be read, neither its"
+                " total nor that of some state, so nothing is flipped",
+                fix=(
+                    "run burstctl doctor, and burstctl release with each volume that it names as unreadable"
+                ),
             )
         values = {":volumes": len(reservations), ":micro_usd": sum(reservations)}
         if list(values.values()) == [totals.get("volumes"), totals.get("micro_usd")]:

@@ -202,8 +202,8 @@ class Table:
             request["ExclusiveStartKey"] = response["LastEvaluatedKey"]
         raise LedgerError(
             f"{self.location}: what is under {sanitise(pk, _MAX_MESSAGE_CHARS)} did not end after"
-            f" {_MAX_PAGES:,} pages of a query; check AWS_ENDPOINT_URL, and that nothing else writes to the"
-            " table"
+            f" {_MAX_PAGES:,} pages of a query",
+            fix="check AWS_ENDPOINT_URL, and that nothing else writes to the table",
         )
 
     def put(self, item: Item, condition: Condition) -> bool:
@@ -277,8 +277,8 @@ class Table:
         """
         if attempt == _MAX_TRIES - 1:
             raise LedgerError(
-                f"ledger {self.location} was busy in {_MAX_TRIES} tries ({cause}), nothing was written:"
-                " run again; if it lasts, see in CloudWatch how much this table is used"
+                f"ledger {self.location} was busy in {_MAX_TRIES} tries ({cause}), nothing was written",
+                fix="run again; if it lasts, see in CloudWatch how much this table is used",
             )
         max_wait_s = min(_MAX_WAIT_S, _FIRST_WAIT_S * 2**attempt)
         self._sleep(max_wait_s * random())  # noqa: S311 - to be apart, not to be secret
@@ -291,9 +291,11 @@ class Table:
         except DECODE_ERRORS as error:
             message = sanitise(str(error), _MAX_MESSAGE_CHARS)
             raise LedgerError(
-                f"ledger {self.location} holds an item that this burstwatch cannot read ({message}). Use the"
-                " newest burstwatch that ever wrote to it; if that fails too, restore the table to an earlier"
-                " point in time; nothing was deleted"
+                f"ledger {self.location} holds an item that this burstwatch cannot read ({message})",
+                fix=(
+                    "use the newest burstwatch that ever wrote to it; if that fails too, restore the"
+                    " table to an earlier point in time; nothing was deleted"
+                ),
             ) from error
 
     @contextmanager
@@ -308,13 +310,14 @@ class Table:
         failure = to_aws_failure(error, f"dynamodb:{operation}")
         if failure.kind is FailureKind.NOT_FOUND:
             return LedgerError(
-                f"ledger {self.location} does not exist in {self._client.meta.region_name}: deploy the stack"
-                " that makes it, or check --ledger, the region and the account"
+                f"ledger {self.location} does not exist in {self._client.meta.region_name}",
+                fix="deploy the stack that makes it, or check --ledger, the region and the account",
             )
         if failure.code == "ValidationException" and _KEY_SCHEMA_ERROR.search(failure.message):
             return LedgerError(
-                f"ledger {self.location} is a table of something else: it has other keys than pk and sk"
-                f" ({failure.message}), nothing was written: name the stack's with --ledger dynamodb:TABLE"
+                f"ledger {self.location} is a table of something else: it has other keys than pk"
+                f" and sk ({failure.message}), nothing was written",
+                fix="name the stack's with --ledger dynamodb:TABLE",
             )
         effect = ""
         if operation not in _READ_OPERATIONS:
@@ -323,8 +326,11 @@ class Table:
                 ", nothing was written" if is_unwritten else ", and this may have been written all the same"
             )
         reasons = "; ".join(sorted(set(_cancellation_reasons(error, "Message")) - {"None"}))
-        message = f"{failure} DynamoDB's reasons: {reasons}." if reasons else str(failure)
-        return LedgerError(f"ledger {self.location} cannot be used{effect}: {message}")
+        problem = failure.problem
+        details = f" (DynamoDB's reasons: {reasons})" if reasons else ""
+        return LedgerError(
+            f"ledger {self.location} cannot be used{effect}: {problem.cause}{details}", fix=problem.fix
+        )
 
 
 _READ_OPERATIONS: Final = frozenset({"GetItem", "BatchGetItem", "Query"})

@@ -280,8 +280,8 @@ class SqliteLedger:
                 connection.execute("INSERT INTO origin VALUES (?)", (origin,))
             elif row[0] != origin:
                 raise LedgerError(
-                    f"ledger {self._path} is that of {row[0]}, this is {origin}:"
-                    " name another file with --ledger sqlite:PATH"
+                    f"ledger {self._path} is that of {row[0]}, this is {origin}",
+                    fix="name another file with --ledger sqlite:PATH",
                 )
 
     def entries(self, volume_id: str, *, since_s: int = 0) -> list[LedgerEntry]:
@@ -470,8 +470,9 @@ class SqliteLedger:
         with self._lock:
             if self._is_file and file_identity(self._path) != self._file_identity:
                 raise LedgerError(
-                    f"ledger {self._path} was moved, deleted or replaced while in use, so nothing more is"
-                    " written to the file that was opened. Put it back, or start again with what is there now"
+                    f"ledger {self._path} was moved, deleted or replaced while in use, so nothing"
+                    " more is written to the file that was opened",
+                    fix="put it back, or start again with what is there now",
                 )
             try:
                 yield self._connection
@@ -486,9 +487,11 @@ class SqliteLedger:
             except (*DECODE_ERRORS, struct.error) as error:
                 message = sanitise(str(error), _MAX_MESSAGE_CHARS)
                 raise LedgerError(
-                    f"ledger {self._path} holds a row that this burstwatch cannot read ({message}): use the"
-                    " newest burstwatch that ever wrote to it; if that fails too,"
-                    f" {recovery_step(self._path)}"
+                    f"ledger {self._path} holds a row that this burstwatch cannot read ({message})",
+                    fix=(
+                        "use the newest burstwatch that ever wrote to it; if that fails too,"
+                        f" {recovery_step(self._path)}"
+                    ),
                 ) from error
 
     @contextmanager

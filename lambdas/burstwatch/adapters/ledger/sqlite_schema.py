@@ -67,8 +67,8 @@ def create(path: Path) -> None:
     leftover_wal = Path(f"{path}-wal")
     if leftover_wal.exists() and not path.exists():
         raise LedgerError(
-            f"there is no ledger {path}, but {leftover_wal} holds its last writes:"
-            f" put the ledger back beside it, or move {leftover_wal} away to start a new one"
+            f"there is no ledger {path}, but {leftover_wal} holds its last writes",
+            fix=f"put the ledger back beside it, or move {leftover_wal} away to start a new one",
         )
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     draft.touch(mode=0o600, exist_ok=False)
@@ -89,11 +89,13 @@ def check_file(path: Path) -> None:
     locks). Source: SQLite, "How To Corrupt An SQLite Database File".
     """
     if path.is_dir():
-        raise LedgerError(f"ledger {path} is a directory: name a file in it, such as {path / 'ledger.db'}")
+        raise LedgerError(
+            f"ledger {path} is a directory", fix=f"name a file in it, such as {path / 'ledger.db'}"
+        )
     if not path.is_file():
-        raise LedgerError(f"ledger {path} is not a file: name one with --ledger sqlite:PATH")
+        raise LedgerError(f"ledger {path} is not a file", fix="name one with --ledger sqlite:PATH")
     if path.stat().st_size == 0:
-        raise LedgerError(f"ledger {path} is damaged (it is empty): {recovery_step(path)}")
+        raise LedgerError(f"ledger {path} is damaged (it is empty)", fix=recovery_step(path))
 
 
 def connect(path: Path, *, lock_timeout_s: float) -> sqlite3.Connection:
@@ -121,13 +123,14 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application_id != _APPLICATION_ID:
         raise LedgerError(
-            f"{path} is a database of another program, not a ledger:"
-            " name another file with --ledger sqlite:PATH"
+            f"{path} is a database of another program, not a ledger",
+            fix="name another file with --ledger sqlite:PATH",
         )
     if version > SCHEMA_VERSION:
         raise LedgerError(
-            f"ledger {path} has schema {version}, made by a newer burstwatch; this one knows schemas up to"
-            f" {SCHEMA_VERSION}: update burstwatch, or name another file with --ledger sqlite:PATH"
+            f"ledger {path} has schema {version}, made by a newer burstwatch; this one knows schemas"
+            f" up to {SCHEMA_VERSION}",
+            fix="update burstwatch, or name another file with --ledger sqlite:PATH",
         )
     return int(version)
 
@@ -159,24 +162,23 @@ def to_ledger_error(error: OSError | sqlite3.Error, path: Path, lock_timeout_s: 
         code = sqlite3.SQLITE_FULL
     match code:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            problem = (
-                f"has been locked by another process for {lock_timeout_s:g} s, so nothing was written:"
-                f" try again, or see who holds it with: fuser -v {path}"
-            )
+            cause = f"has been locked by another process for {lock_timeout_s:g} s, so nothing was written"
+            fix = f"try again, or see which process holds it with: fuser -v {path}"
         case sqlite3.SQLITE_FULL:
-            problem = "has no space left on its file system, nothing was written: free some, then run again"
+            cause = "has no space left on its file system, nothing was written"
+            fix = "free some, then run again"
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            problem = f"is damaged ({message}): {recovery_step(path)}"
+            cause, fix = f"is damaged ({message})", recovery_step(path)
         case sqlite3.SQLITE_IOERR:
-            problem = (
-                f"met a failing or full disk ({message}), nothing was written: check the disk, then run again"
-            )
+            cause = f"met a failing or full disk ({message}), nothing was written"
+            fix = "check the disk, then run again"
         case _:
-            problem = (
-                f"cannot be used ({message}): check owner and permissions of the file and its directory,"
-                " or name another file with --ledger sqlite:PATH"
+            cause = f"cannot be used ({message})"
+            fix = (
+                "check owner and permissions of the file and its directory, or name another file with"
+                " --ledger sqlite:PATH"
             )
-    return LedgerError(f"ledger {path} {problem}")
+    return LedgerError(f"ledger {path} {cause}", fix=fix)
 
 
 def recovery_step(path: Path) -> str:

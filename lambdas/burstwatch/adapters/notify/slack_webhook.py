@@ -15,7 +15,7 @@ from urllib.request import OpenerDirector, ProxyHandler, Request
 
 from burstwatch.adapters.aws.http_deadline import TimedHttpHandler, TimedHttpsHandler
 from burstwatch.adapters.notify.channel import ChannelError
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.text import sanitise
 
 MIN_INTERVAL_S: Final = 1.0
@@ -137,10 +137,10 @@ class SlackWebhook:
             ChannelError: it is neither https:// nor (for the lab) http:// to this machine.
         """
         if not _ADDRESS_PATTERN.fullmatch(url):
-            message = (
-                "the Slack webhook's address (a secret, so not shown) is not an https:// one: copy it again"
+            problem = Problem(
+                "the Slack webhook's address (a secret, so not shown) is not an https:// one", "copy it again"
             )
-            raise ChannelError(message, is_permanent=True)
+            raise ChannelError(problem, is_permanent=True)
         self._url = url
         self._rate_limiter = rate_limiter or LocalRateLimiter(clock)
         self._open_url = open_url or _make_opener(is_local=url.startswith("http://")).open

@@ -270,7 +270,7 @@ def test_a_change_larger_than_a_transaction_is_refused_before_anything_is_writte
     large = Change(volume_id=A, expected_revision=None, state=a_state(), entries=entries)
     message = error_message(lambda: ledger.commit([a_bare_change(B), large], channels=[]))
     assert "a change of vol-0a has 96 entries and deliveries" in message
-    assert "takes 95 beside its state; nothing was written" in message
+    assert "takes 95 beside its state, nothing was written" in message
     assert table.items == {}
     assert ledger.commit([replace(large, entries=entries[:95])], channels=[]) == {A}
 
@@ -475,7 +475,7 @@ def test_a_table_that_is_not_there_is_one_clear_sentence(table, ledger):
     for use in [*read_operations(ledger), *writes]:
         message = error_message(use)
         assert message.startswith(
-            f"ledger {LOCATION} does not exist in us-east-1: deploy the stack that makes it, or check"
+            f"ledger {LOCATION} does not exist in us-east-1; deploy the stack that makes it, or check"
             " --ledger, the region and the account"
         )
 
@@ -562,7 +562,7 @@ def test_one_volume_that_cannot_be_written_does_not_keep_the_others_from_it(ledg
     ]
     message = error_message(lambda: ledger.commit(changes, channels=[]))
     assert "Item size has exceeded the maximum allowed size" in message
-    assert message.endswith("(2 of 3 volumes were written)")
+    assert "(2 of 3 volumes were written)" in message
     assert set(ledger.states()) == {A, C}
 
 
@@ -572,7 +572,7 @@ def test_a_table_that_cannot_be_written_is_not_tried_for_every_volume(table, led
     message = error_message(
         lambda: ledger.commit([a_bare_change(f"vol-{i}") for i in range(1_000)], channels=[])
     )
-    assert message.endswith("(0 of 1000 volumes were written)")
+    assert "(0 of 1000 volumes were written)" in message
     assert table.calls["PutItem"] < 50
 
 
@@ -581,7 +581,7 @@ def test_a_table_laid_out_by_a_newer_burstwatch_is_left_alone(table, ledger):
     table.items["ledger"]["origin"] |= {"layout": {"N": "2"}}
     message = error_message(lambda: ledger.bind("account 1 in us-east-1"))
     assert f"ledger {LOCATION} has layout 2, made by a newer burstwatch" in message
-    assert "knows layouts up to 1: update burstwatch" in message
+    assert "knows layouts up to 1; update burstwatch" in message
 
 
 def test_the_location_is_what_the_command_line_takes(ledger):

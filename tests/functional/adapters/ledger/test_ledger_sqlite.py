@@ -133,7 +133,7 @@ def error_message(fails):
 
 def test_a_directory_is_not_a_ledger(tmp_path):
     message = error_message(lambda: SqliteLedger.open(tmp_path))
-    assert message == f"ledger {tmp_path} is a directory: name a file in it, such as {tmp_path}/ledger.db"
+    assert message == f"ledger {tmp_path} is a directory; name a file in it, such as {tmp_path}/ledger.db"
 
 
 def test_a_device_is_not_a_ledger():
@@ -207,7 +207,7 @@ def test_a_file_that_is_not_a_database_is_damaged_and_stays_as_it_is(path, conte
     path.write_bytes(content)
     message = error_message(lambda: SqliteLedger.open(path))
     assert message == (
-        f"ledger {path} is damaged ({reason}): restore a copy, or move it away (mv {path}* ELSEWHERE) to"
+        f"ledger {path} is damaged ({reason}); restore a copy, or move it away (mv {path}* ELSEWHERE) to"
         " start a new ledger, without the alert state and history of this one; nothing was deleted"
     )
     assert path.read_bytes() == content
@@ -233,7 +233,7 @@ def test_a_ledger_damaged_inside_is_reported_as_damaged_by_all_that_meet_the_dam
 def test_a_ledger_cut_short_is_damaged(path):
     content = damage(path, lambda whole: whole[:8192])
     message = error_message(lambda: SqliteLedger.open(path))
-    assert f"ledger {path} is damaged (database disk image is malformed): restore a copy" in message
+    assert f"ledger {path} is damaged (database disk image is malformed); restore a copy" in message
     assert path.read_bytes() == content
 
 
@@ -251,7 +251,7 @@ def test_a_newer_schema_is_refused_with_both_versions(path):
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     message = error_message(lambda: SqliteLedger.open(path))
     assert f"ledger {path} has schema 3" in message
-    assert "this one knows schemas up to 2: update burstwatch" in message
+    assert "this one knows schemas up to 2; update burstwatch" in message
 
 
 def test_a_ledger_locked_for_too_long_is_reported_and_nothing_is_written(path, ledger, second_ledger):
@@ -308,7 +308,7 @@ def fill(ledger):
         for revision in range(1, 10_000)
     )
     committed = []
-    with pytest.raises(LedgerError, match="no space left on its file system, nothing was written: free some"):
+    with pytest.raises(LedgerError, match="no space left on its file system, nothing was written; free some"):
         committed += (change.state.revision for change in changes if ledger.commit([change], channels=[]))
     return committed[-1]
 

@@ -546,7 +546,7 @@ def test_damaged_totals_and_a_damaged_reservation_refuse_with_the_next_step(tmp_
         items[A] = items[A] | {"away": {"S": "lots"}}
         corrupt_item(home, "away", **DAMAGED[0])
 
-        with pytest.raises(LedgerError, match=r"so nothing is flipped\. Run burstctl doctor"):
+        with pytest.raises(LedgerError, match=r"so nothing is flipped; run burstctl doctor"):
             ledger.record_intent(an_outgoing_flip(B), Caps(), now_s=NOW_S, respects_holds=True, channels=[])
 
 

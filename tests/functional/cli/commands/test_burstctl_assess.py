@@ -235,8 +235,9 @@ def test_an_invalid_volume_id_is_a_usage_error_before_any_call(cli, lab, volume_
     result = cli.run("assess", "vol-0123456789abcdef0", volume_id)
 
     assert result.code == 2
-    assert f"{volume_id!r} is not a valid volume ID: vol- and 17 (or 8) digits from 0-9a-f" in " ".join(
-        result.err.split()
+    assert (
+        f"{volume_id!r} is not a valid volume ID. fix: write vol- and 17 (or 8) digits from 0-9a-f"
+        in " ".join(result.err.split())
     )
     assert lab.faults.call_counts() == {}
 
@@ -246,7 +247,7 @@ def test_what_cannot_be_a_name_is_a_usage_error_before_any_call(cli, lab, name):
     result = cli.run("assess", name)
 
     assert result.code == 2
-    assert "is not a name: VOLUME is the ID or the unique Name tag of a volume" in result.err
+    assert "is not a name.\n  fix: VOLUME is the ID or the unique Name tag of a volume" in result.err
     assert lab.faults.call_counts() == {}
 
 

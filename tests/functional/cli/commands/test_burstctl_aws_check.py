@@ -133,7 +133,7 @@ def test_the_price_is_that_of_all_resources_for_all_the_time():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--only", "nonsense"], "there is no fact nonsense"),
+        (["--only", "nonsense"], "the fact nonsense does not exist"),
         (["--resume", "--clean-up"], "are mutually exclusive"),
         (["--report", "no/such/folder", "--yes"], "there is no directory"),
     ],
@@ -557,7 +557,9 @@ def test_clean_up_leaves_a_run_of_another_region_to_that_region(checks, lab, hom
     result = checks.run("--clean-up", "--yes", "--region", "eu-west-1")
 
     assert (result.code, checks.run_files(), leftover_resources(lab)) == (code, [before], leftovers)
-    assert ("is of us-east-1: clean up there" in " ".join(result.err.split())) is bool(code)
+    assert (
+        "is of us-east-1, account 123456789012. fix: clean up there" in " ".join(result.err.split())
+    ) is bool(code)
 
 
 @pytest.mark.parametrize(

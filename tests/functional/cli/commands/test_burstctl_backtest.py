@@ -391,8 +391,8 @@ def test_an_unread_or_missing_volume_hides_no_other_and_exits_1(cli, lab):
     ("arguments", "message"),
     [
         (["vol-1"], "is not a valid volume ID"),
-        (["--size", "100"], "--size is about files: add --csv FILE"),
-        (["--last", "63d"], "63d must be whole days from 1d to 62d"),
+        (["--size", "100"], "--size is about files. fix: add --csv FILE"),
+        (["--last", "63d"], "63d is out of range. fix: give whole days from 1d to 62d"),
         (["--csv", "nowhere.csv"], "nowhere.csv cannot be read: No such file or directory"),
         (["--csv", "."], ". cannot be read: Is a directory"),
     ],
@@ -504,10 +504,10 @@ GOOD = "2026-11-20T10:00:00Z,100,5,5,100"
     [
         (b"", "line 1: no column time, burst_balance_pct, read_ops, write_ops"),
         (b"hello, world\nthis is a letter\n", "found 'hello', 'world'"),
-        (b"time;burst_balance_pct;read_ops;write_ops\n", "with commas between them; found 'time;burst"),
+        (b"time;burst_balance_pct;read_ops;write_ops\n", "found 'time;burst"),
         (
             table_rows(GOOD, titles="time,balance,read_ops,write_ops,size_gib"),
-            "line 1: no column burst_balance_pct;",
+            "line 1: no column burst_balance_pct; found",
         ),
         (
             table_rows(GOOD, titles="time,burst_balance_pct,read_ops,write_ops,time"),
@@ -521,31 +521,31 @@ GOOD = "2026-11-20T10:00:00Z,100,5,5,100"
         ),
         (
             table_rows(GOOD.replace("100,5", "NaN,5")),
-            "line 2: burst_balance_pct is 'NaN', not a number from 0 to 100",
+            "line 2: burst_balance_pct is 'NaN'",
         ),
         (
             table_rows(GOOD.replace("100,5", "101,5")),
-            "line 2: burst_balance_pct is '101', not a number from 0 to 100",
+            "line 2: burst_balance_pct is '101'",
         ),
-        (table_rows(GOOD.replace(",5,", ",-5,")), "line 2: read_ops is '-5', not a number from 0"),
-        (table_rows(GOOD.replace(",5,", ",inf,")), "line 2: read_ops is 'inf', not a number from 0"),
+        (table_rows(GOOD.replace(",5,", ",-5,")), "line 2: read_ops is '-5'"),
+        (table_rows(GOOD.replace(",5,", ",inf,")), "line 2: read_ops is 'inf'"),
         (
             table_rows(GOOD.replace("2026-11-20T10", "yesterday at 10")),
-            "line 2: time is 'yesterday at 10:00:00Z', not an",
+            "line 2: time is 'yesterday at 10:00:00Z'",
         ),
         (
             table_rows(GOOD.replace("2026-11-20T10:00:00Z", "1795168800000")),
-            "line 2: time is '1795168800000', not an",
+            "line 2: time is '1795168800000'",
         ),
-        (table_rows(GOOD.replace("2026-11-20T10:00:00Z", "12")), "line 2: time is '12', not an instant"),
-        (table_rows(GOOD.replace(",100", ",1.5")), "line 2: size_gib is '1.5', not a whole number"),
+        (table_rows(GOOD.replace("2026-11-20T10:00:00Z", "12")), "line 2: time is '12'"),
+        (table_rows(GOOD.replace(",100", ",1.5")), "line 2: size_gib is '1.5'"),
         (
             table_rows(GOOD, GOOD.replace("10:00", "10:01").replace("5,100", "5,200")),
             "line 3: size_gib is 200 and was 100",
         ),
         (
             table_rows(GOOD.replace("5,100", "5,")),
-            "does not say how large the volume is: add a column size_gib, or --size",
+            "does not say how large the volume is",
         ),
         (table_rows(GOOD.replace("5,100", "5,2000")), "a gp2 of 2,000 GiB cannot run out of credits"),
         (table_rows(GOOD, GOOD.replace("10:00", "11:00")), "its rows are 60 minutes apart or more"),

@@ -557,7 +557,7 @@ def test_an_invalid_webhook_address_or_one_without_a_server(cli, lab):
     silent = cli.run("doctor", "--json")
 
     assert (wrong.code, silent.code) == (2, 1)
-    assert "is not an https:// one: copy it again" in single_finding(wrong, "slack")["seen"]
+    assert "is not an https:// one; copy it again" in single_finding(wrong, "slack")["seen"]
     assert "Slack could not be reached (Connection refused)" in single_finding(silent, "slack")[
         "seen"
     ].replace("[Errno 111] ", "")

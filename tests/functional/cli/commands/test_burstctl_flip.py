@@ -309,24 +309,30 @@ def test_an_exhausted_volume_gets_what_it_had_while_it_had_credits(cli, lab):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--to", "gp2"], "gp2 is not a valid target: burstctl flip-back restores the former type."),
-        (["--to", "st1"], "'st1' is not a valid target: give gp3, io1, io2."),
-        (["--iops", "0"], "0 is not in the range x>=1"),
-        (["--for", "10s"], "10s must be from 1m to 30d."),
-        (["--for", "31d"], "31d must be from 1m to 30d."),
-        (["--for", "soon"], "'soon' is not a valid duration; write a whole number and s, m, h or d"),
-        (["--override", "held"], "--override requires --reason: the ledger keeps it."),
+        (["--to", "gp2"], "gp2 is not a valid target. fix: burstctl flip-back restores the former type"),
+        (["--to", "st1"], "'st1' is not a valid target. fix: give gp3, io1, io2"),
+        (["--iops", "0"], "0 is not in the range x>=1. fix: give a whole number of at least 1"),
+        (["--for", "10s"], "10s is out of range. fix: give from 1m to 30d"),
+        (["--for", "31d"], "31d is out of range. fix: give from 1m to 30d"),
+        (["--for", "soon"], "'soon' is not a valid duration. fix: write a whole number and s, m, h or d"),
+        (["--override", "held"], "--override needs a reason, which the ledger keeps. fix: add --reason TEXT"),
         (
             ["--override", "fear", "--reason", "x"],
-            "'fear' is not a valid guard; these can be overridden: held, cooldown,",
+            "'fear' is not a valid guard. fix: give one of held, cooldown,",
         ),
         (["--override", "aws_quota", "--reason", "x"], "AWS itself refuses for aws_quota, so it cannot be"),
-        (["--override", "no_change_needed", "--reason", "x"], "it would use up a modification for nothing."),
+        (
+            ["--override", "no_change_needed", "--reason", "x"],
+            "it would use up a modification for nothing. fix: leave it out",
+        ),
         (["--override", "change_hours", "--reason", "x"], "change_hours stops only the watchdog"),
-        (["--reason", " \n"], "it is empty: give a reason that others will understand."),
-        (["--reason", "x" * 201], "it is longer than 200 characters."),
-        (["--where", "tag:role=ci"], "Select volumes either by VOLUME or by --where tag:KEY=VALUE."),
-        (["--where", "role=ci"], "'role=ci' chooses nothing: write tag:KEY=VALUE or tag:KEY."),
+        (["--reason", " \n"], "it is empty. fix: give a reason that others will understand"),
+        (["--reason", "x" * 201], "it is longer than 200 characters. fix: shorten it"),
+        (
+            ["--where", "tag:role=ci"],
+            "VOLUME and --where are mutually exclusive. fix: select volumes either by VOLUME or by",
+        ),
+        (["--where", "role=ci"], "'role=ci' chooses nothing. fix: write tag:KEY=VALUE or tag:KEY"),
     ],
 )
 def test_a_usage_error_is_one_sentence_before_any_call(cli, lab, arguments, message):
@@ -441,7 +447,7 @@ def test_a_selection_without_matches_is_a_usage_error(cli, lab):
 
     assert result.code == 2
     assert result.error_lines == [
-        "error: no gp2 volume in us-east-1 carries tag:role=ci, so nothing was done"
+        "error: no gp2 volume in us-east-1 carries tag:role=ci, so nothing was done."
     ]
 
 

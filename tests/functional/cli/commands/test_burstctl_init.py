@@ -70,7 +70,7 @@ def test_a_wrong_answer_is_explained_and_the_question_repeated(cli):
         "no one would be alerted; write an e-mail address or slack:SECRET",
         "'nobody' is not an e-mail address; write one such as oncall@example.com",
         "'moon' is not a Region; write names such as us-east-1, eu-central-1",
-        "'maybe' is neither alert nor flip",
+        "'maybe' is not a mode; write alert or flip",
     ):
         assert message in result.err
     assert result.err.count("1. Who is alerted?") == 3
@@ -80,7 +80,10 @@ def test_a_webhook_address_in_place_of_a_secret_is_not_repeated(cli):
     result = cli.run("init", "--slack-secret", "https://hooks.slack.com/services/T0/B0/x", "--yes")
 
     assert result.code == 2
-    assert "this is not the name of a secret; put the webhook's address into Secrets Manager" in result.err
+    assert (
+        "this is not the name of a secret.\n  fix: put the webhook's address into Secrets Manager"
+        in result.err
+    )
     assert "hooks.slack.com" not in result.err
 
 
@@ -114,9 +117,9 @@ def test_options_and_yes_are_enough_without_a_terminal(cli):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "there is no terminal to ask: add --email ADDRESS or --slack-secret NAME, and --yes"),
-        (["--email", "a@example.com"], "there is no terminal to ask: add --yes"),
-        (["--yes"], "no one would be alerted: add --email ADDRESS or --slack-secret NAME"),
+        ([], "there is no terminal to ask.\n  fix: add --email ADDRESS or --slack-secret NAME, and --yes"),
+        (["--email", "a@example.com"], "there is no terminal to ask.\n  fix: add --yes"),
+        (["--yes"], "no one would be alerted.\n  fix: add --email ADDRESS or --slack-secret NAME"),
     ],
 )
 def test_without_a_terminal_what_is_missing_is_one_line(cli, arguments, message):
@@ -130,13 +133,16 @@ def test_without_a_terminal_what_is_missing_is_one_line(cli, arguments, message)
     ("arguments", "message"),
     [
         (["--email", "nobody"], "'nobody' is not an e-mail address"),
-        (["--region", "all"], "A stage file names each Region: give --region NAME, and repeat it."),
+        (
+            ["--region", "all"],
+            "a stage file names each Region, so all is not possible.\n  fix: give --region NAME",
+        ),
         (["--region", "us_east_1"], "'us_east_1' is not a Region"),
-        (["--mode", "maybe"], "'maybe' is neither alert nor flip"),
+        (["--mode", "maybe"], "'maybe' is not a mode.\n  fix: write alert or flip"),
         (["--spend-cap", "-5", "--mode", "flip"], "'-5' is not an amount of dollars"),
         (["--change-hours", "noon", "--mode", "flip"], "'noon' are not valid change hours"),
-        (["--spend-cap", "5"], "--spend-cap and --change-hours limit flips: add --mode flip."),
-        (["--directory", "nowhere"], "there is no directory nowhere; create it first"),
+        (["--spend-cap", "5"], "--spend-cap and --change-hours limit flips.\n  fix: add --mode flip"),
+        (["--directory", "nowhere"], "there is no directory nowhere.\n  fix: create it first"),
         (["--profile", "unknown"], "unknown"),
     ],
 )
@@ -154,7 +160,7 @@ def test_a_file_is_not_overwritten_without_force_or_a_yes(cli):
     refused = cli.run("init", *OPTIONS)
     assert refused.code == 2
     assert refused.err == (
-        "error: policy.yaml would be overwritten: add --force, or name another --directory\n"
+        "error: policy.yaml would be overwritten.\n  fix: add --force, or name another --directory\n"
     )
     declined = cli.run("init", *OPTIONS[:-1], answer="alert\nn")
     assert declined.code == 130

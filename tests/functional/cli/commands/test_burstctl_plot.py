@@ -228,7 +228,8 @@ def test_an_empty_plot_explains_why(cli, lab, facts, message):
     assert (result.code, result.out) == (1, "")
     [complaint] = result.error_lines
     assert message in complaint
-    assert "--last" in complaint
+    assert "\n  fix: " in result.err
+    assert "--last" in result.err
 
 
 def test_a_volume_that_does_not_exist(cli, lab):
@@ -253,10 +254,10 @@ def test_missing_aws_data_is_reported_and_nothing_is_drawn(cli, lab, action):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("ci-7.pdf", "--to ci-7.pdf: the name must end in .png or .svg"),
-        ("ci-7", "--to ci-7: the name must end in .png or .svg"),
-        ("there.png", "--to there.png is a directory: name a file in it"),
-        ("nowhere/ci-7.png", "there is no directory nowhere; create it first"),
+        ("ci-7.pdf", "--to ci-7.pdf names no kind of picture. fix: give a name that ends in .png or .svg"),
+        ("ci-7", "--to ci-7 names no kind of picture. fix: give a name that ends in .png or .svg"),
+        ("there.png", "--to there.png is a directory. fix: name a file in it"),
+        ("nowhere/ci-7.png", "there is no directory nowhere. fix: create it first"),
     ],
 )
 def test_an_impossible_file_is_refused_before_a_call_to_aws(cli, lab, name, message):
@@ -277,8 +278,8 @@ def test_without_matplotlib_the_error_names_the_package_and_the_alternatives(cli
 
     assert result.code == 2
     assert "--to needs matplotlib" in result.error_lines[0]
-    assert "leave --to out" in result.error_lines[0]
-    assert "py3-none-any.whl[pictures]', or '.[pictures]' in a checkout" in result.error_lines[0]
+    assert "fix: leave --to out" in result.err
+    assert "py3-none-any.whl[pictures]', or '.[pictures]' in a checkout" in result.err
     assert cli.run("plot", volume_id).code == 0
 
 

@@ -233,7 +233,7 @@ def test_the_file_is_replaced_as_a_whole_or_not_at_all(cli, lab, page):
 
 def test_an_unwritable_path_is_detected_before_any_work(cli, lab, tmp_path):
     for place, why in (
-        (tmp_path, "is a directory: name a file in it"),
+        (tmp_path, "is a directory.\n  fix: name a file in it"),
         (tmp_path / "nowhere" / "fleet.html", "there is no directory"),
     ):
         result = cli.run("report", "--html", place)
@@ -305,7 +305,7 @@ def test_a_page_that_cannot_be_finished_leaves_the_old_one(cli, lab, page, monke
     result = cli.run("report", "--html", page)
     assert result.code == 1
     assert result.error_lines == [
-        f"error: {page} could not be written (No space left on device); what was there is there still"
+        f"error: {page} could not be written (No space left on device); what was there is there still."
     ]
     assert page.read_text() == "the old one"
 
@@ -356,7 +356,7 @@ def test_an_unreadable_picture_hides_nothing_else(cli, lab, page):
     lab.faults.add(Fault(action="GetMetricData", code="AccessDenied", status=403, every=2))
     result = cli.run("report", "--html", page)
     assert result.code == 1
-    assert "there is no picture of 2 volumes" in result.err
+    assert "cannot draw 2 volumes" in result.err
     data = data_of(page)
     assert row_of(data, calm)["balance"] == 100.0
     assert set(data["volumes"]["id"]) == {calm, unreadable}

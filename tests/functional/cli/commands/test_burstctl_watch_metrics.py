@@ -378,9 +378,7 @@ def test_a_port_that_is_taken_is_a_usage_error_before_any_call_to_aws(cli, lab):
         result = cli.run("watch", "--metrics-port", port)
 
     assert result.code == 2
-    assert result.error_lines == [
-        f"error: port {port} at 127.0.0.1 is taken: give another --metrics-port; 0: any free port"
-    ]
+    assert result.error_lines == [f"error: port {port} at 127.0.0.1 is taken."]
     assert not lab.faults.call_counts()
 
 
@@ -396,9 +394,7 @@ def test_an_address_of_another_machine_is_a_usage_error(cli, lab, address, monke
     result = cli.run("watch", "--metrics-port", "0", "--metrics-address", address)
 
     assert result.code == 2
-    assert result.error_lines == [
-        f"error: --metrics-address {address!r} is not an address of this machine: omit it for 127.0.0.1"
-    ]
+    assert result.error_lines == [f"error: --metrics-address {address!r} is not an address of this machine."]
 
 
 @pytest.mark.parametrize(

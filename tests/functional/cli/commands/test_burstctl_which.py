@@ -387,7 +387,7 @@ def test_readings_of_other_volumes_are_named_and_not_used(cli, lab, tmp_path):
 @pytest.mark.parametrize(
     ("prepare", "message"),
     [
-        (lambda folder: None, "is not a directory: give the one of ddprobe, such as /run/ddprobe"),
+        (lambda folder: None, "is not a directory."),
         (lambda folder: folder.mkdir(), "has no reading of ddprobe"),
         (lambda folder: write_reading(folder, "vol-0aaaaaaaaaaaaaaaa", schema="x"), "its schema is not"),
         (lambda folder: write_reading(folder, "vol-0aaaaaaaaaaaaaaaa", time="now"), "is not a reading"),
