@@ -4,7 +4,9 @@ Prices: AWS's list prices of us-east-1 in 2026. Bursting has no price of its own
 is read and written, provisioned for the throughput above the baseline of the size (EFS pricing page). The GB
 of AWS's price list is a GiB, a month has 730 hours. Storage costs the same in each mode and is left out.
 
-Examples for 58 GiB in Standard (baseline 2.8 MiB/s), by the load of a day::
+For 58 GiB in Standard, which earn 2.8 MiB/s, by the load of a day:
+
+::
 
     read      written   busiest        bursting   elastic    provisioned
     0 GiB     100 GiB   20 MiB/s           $0     $182.50    $103.01 (20 MiB/s)   lasts: 1.2 MiB/s on average
