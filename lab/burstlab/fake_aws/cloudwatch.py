@@ -20,6 +20,7 @@ from burstlab.fake_aws.protocols import (
     read_cbor,
     to_nested,
 )
+from burstlab.fake_aws.resource_metrics import read_resource_metric
 from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
 from burstlab.model.instance import BALANCES
@@ -92,6 +93,11 @@ class CloudWatchApi:
         if metric["Namespace"] == "AWS/EC2" and name in BALANCES:
             points = self._instance_balances(stat, request, now_s)
             return _Result(query_id=query["Id"], label=label, points=points)
+        resource = read_resource_metric(self._fleet, stat, request.from_s, request.to_s, now_s)
+        if resource is not None:
+            return _apply_fault(
+                _Result(query_id=query["Id"], label=label, points=resource.points), resource.fault
+            )
         if metric["Namespace"] != "AWS/EBS" or not self._publishes(name):
             points = self._read_from_moto(query, request)
             return _Result(query_id=query["Id"], label=label, points=points)

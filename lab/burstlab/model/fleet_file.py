@@ -56,15 +56,10 @@ def read_volumes(path: Path, starts_at: datetime) -> list[LabVolume]:
     Raises:
     FleetFileError: with the entry and what is accepted there.
     """
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FleetFileError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, *_VALUE_ERRORS) as error:
-        raise FleetFileError(f"{path}: not YAML: {sanitise(str(error), _MAX_ERROR_CHARS)}") from error
-    except RecursionError:
-        raise FleetFileError(f"{path}: nested too deeply to be read; a fleet has four levels") from None
+    document = load_document(path)
     entries = document.get("volumes") if isinstance(document, Mapping) else None
+    if entries is None and declares_storage(document):
+        return []
     if not isinstance(entries, list) or not entries:
         raise FleetFileError(f"{path}: it must hold a list `volumes` with at least one entry")
     return [
@@ -72,6 +67,27 @@ def read_volumes(path: Path, starts_at: datetime) -> list[LabVolume]:
         for number, entry in enumerate(entries)
         for volume in _parse_entry(f"{path}: volumes[{number}]", entry, starts_at)
     ]
+
+
+def load_document(path: Path) -> object:
+    """What a YAML file holds.
+
+    Raises:
+        FleetFileError: it cannot be read, or is not YAML.
+    """
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FleetFileError(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, *_VALUE_ERRORS) as error:
+        raise FleetFileError(f"{path}: not YAML: {sanitise(str(error), _MAX_ERROR_CHARS)}") from error
+    except RecursionError:
+        raise FleetFileError(f"{path}: nested too deeply to be read; a fleet has four levels") from None
+
+
+def declares_storage(document: object) -> bool:
+    """Whether it has file systems or databases, so that it needs no volumes."""
+    return isinstance(document, Mapping) and bool(document.get("file_systems") or document.get("databases"))
 
 
 def make_mixed_volumes(count: int, *, seed: int, starts_at: datetime) -> list[LabVolume]:

@@ -15,6 +15,7 @@ from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.fleet_file import make_mixed_volumes, make_recorded_volumes, read_volumes
 from burstlab.model.load import NAMED_LOADS
 from burstlab.model.load_parser import list_recordings
+from burstlab.model.storage_file import read_storage
 from burstwatch.core.errors import BurstwatchError
 
 DEFAULT_PORT: Final = 5055  # 5000, which moto and Flask use, is often taken
@@ -33,6 +34,12 @@ A fleet file:
     - {size_gib: 100, load: docker-loop, tags: {Name: ci-7, "burstwatch:mode": auto}}
     - {size_gib: 8, load: "steady:20", balance_pct: 60, count: 50}
     - {size_gib: 100, load: idle, lacks_gp3: true}   (its zone or Outpost has no gp3)
+  file_systems:
+    - {size_gib: 58, load: "steady:400@256%0", balance_pct: 60, tags: {Name: home}}
+    - {size_gib: 200, throughput_mode: provisioned, provisioned_mib_s: 20, count: 5}
+  databases:
+    - {identifier: orders, allocated_gib: 100, load: nightly-batch, free_gib: 20}
+    - {identifier: shop, engine: oracle-ee, instance_class: db.t3.large, count: 3}
 """
 
 
@@ -177,6 +184,10 @@ def serve(
             definitions = make_mixed_volumes(volumes or 12, seed=seed, starts_at=starts_at)
         fleet = LabFleet(clock, settings)
         fleet.add_all(definitions)
+        if fleet_file:
+            storage = read_storage(fleet_file, starts_at)
+            fleet.file_systems.add_all(storage.file_systems)
+            fleet.databases.add_all(storage.databases)
         _serve_until_stopped(fleet, port, latency_ms)
     except (BurstwatchError, ValueError) as error:
         raise click.ClickException(str(error)) from error
@@ -202,6 +213,9 @@ def _serve_until_stopped(fleet: LabFleet, port: int, latency_ms: float) -> None:
         signal.signal(number, lambda *_: stop.set())
     with Endpoint(fleet, port=port) as endpoint:
         endpoint.faults.set_latency(latency_ms)
+        for count, noun in ((len(fleet.file_systems), "file systems"), (len(fleet.databases), "databases")):
+            if count:
+                click.echo(f"{count} {noun}", err=True)
         click.echo(f"{len(fleet)} volumes, {fleet.clock.now():%Y-%m-%d %H:%M:%S} UTC", err=True)
         click.echo(f"speed {fleet.clock.speed:g}, controls at {endpoint.url}/_lab/, Ctrl-C stops", err=True)
         for name, value in endpoint.environment.items():

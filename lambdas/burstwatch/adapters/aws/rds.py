@@ -40,7 +40,7 @@ _OPTIONS_KEY: Final = "ValidDBInstanceModificationsMessage"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabasesResult:
-    """Each requested name or resource ID is in ``databases``, in ``missing``, or in ``unread`` with the reason."""
+    """Each name or resource ID is in ``databases``, in ``missing``, or in ``unread`` with the reason."""
 
     databases: Sequence[DbInstance] = ()
     missing: Sequence[str] = ()
