@@ -108,19 +108,19 @@ def test_a_file_system_is_changed_and_shown_by_the_control_surface(lab):
     assert changed["buckets"]["efs-bytes"]["balance_pct"] == 50
     assert changed["standard_bytes"] == 100 * 2**30
     lab.fleet.clock.advance(4 * 3_600)
-    [shown] = control(lab, "file-systems")
+    [document] = control(lab, "file-systems")
     # 95.1 MiB/s empty the half of 2,202,010 MiB in 3.2 h
-    assert shown["balance_bytes"] == 0
-    assert shown["buckets"]["efs-bytes"]["first_empty_at"].startswith("2026-11-20T21:12:")
-    assert shown["served_per_s"] == pytest.approx(100 * 50 / 1_024 * 4)
+    assert document["balance_bytes"] == 0
+    assert document["buckets"]["efs-bytes"]["first_empty_at"].startswith("2026-11-20T21:12:")
+    assert document["served_per_s"] == pytest.approx(100 * 50 / 1_024 * 4)
 
 
 def test_a_database_is_changed_and_shown_by_the_control_surface(lab):
     control(lab, "database", identifier="orders", load="steady:3000", free_gib=5, new_identifier="orders-old")
     lab.fleet.clock.advance(60)
-    [shown] = control(lab, "databases")
-    assert shown["identifier"] == "orders-old"
-    assert shown["buckets"]["rds-io"]["balance_pct"] == pytest.approx(97)
+    [document] = control(lab, "databases")
+    assert document["identifier"] == "orders-old"
+    assert document["buckets"]["rds-io"]["balance_pct"] == pytest.approx(97)
     assert control(lab, "database", identifier="orders-old", running=False)["status"] == "stopped"
 
 

@@ -229,7 +229,7 @@ def _visible(
             value for minute_s, run in group if (value := metric.read(resource, run, minute_s)) is not None
         ]
         if values:
-            yield at_s, values[0] if len(values) == 1 else _merge(values)
+            yield at_s, _merge(values)
 
 
 def _minutes(
@@ -238,14 +238,8 @@ def _minutes(
     """Each closed minute with its start, and a run that is this minute alone."""
     origin = resource.origin_s // MINUTE_S
     for run in history.runs(start_s // MINUTE_S - origin, -(-end_s // MINUTE_S) - origin):
-        for index in range(run.minute_count):
-            change = index * run.step
-            yield (
-                (run.first_minute + index + origin) * MINUTE_S,
-                run._replace(
-                    minimum=run.minimum + change, mean=run.mean + change, maximum=run.maximum + change
-                ),
-            )
+        for minute in range(run.first_minute, run.first_minute + run.minute_count):
+            yield (minute + origin) * MINUTE_S, run.slice(minute, minute + 1) if run.step else run
 
 
 def _lag_s(resource: MeteredResource, at_s: int, settings: LabSettings) -> float:
@@ -264,6 +258,8 @@ def _datapoints(
 
 
 def _merge(aggregates: list[Aggregate]) -> Aggregate:
+    if len(aggregates) == 1:
+        return aggregates[0]
     samples = sum(aggregate.samples for aggregate in aggregates)
     total = sum(aggregate.average * aggregate.samples for aggregate in aggregates)
     return Aggregate(

@@ -299,8 +299,7 @@ class MeteredResource:
         reads = served * read_share
         span = (start_s - self.origin_s, step_end_s - self.origin_s)
         if step_end_s > start_s:
-            interval = Interval(*span, 0, 0, reads, served - reads, has_balance=False)
-            self.operations.add(interval._replace(operation_kib=operation_kib))
+            self.operations.add(Interval(*span, 0, 0, reads, served - reads, False, operation_kib))
         is_held_back = served < demand * (1 - _ROUNDING)
         self.throttled_s += duration_s if is_held_back else 0.0
         self.lost_operations += (demand - served) * duration_s

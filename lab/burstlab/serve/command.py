@@ -17,6 +17,7 @@ from burstlab.model.load import NAMED_LOADS
 from burstlab.model.load_parser import list_recordings
 from burstlab.model.storage_file import read_storage
 from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.text import format_count
 
 DEFAULT_PORT: Final = 5055  # 5000, which moto and Flask use, is often taken
 
@@ -213,9 +214,9 @@ def _serve_until_stopped(fleet: LabFleet, port: int, latency_ms: float) -> None:
         signal.signal(number, lambda *_: stop.set())
     with Endpoint(fleet, port=port) as endpoint:
         endpoint.faults.set_latency(latency_ms)
-        for count, noun in ((len(fleet.file_systems), "file systems"), (len(fleet.databases), "databases")):
+        for count, noun in ((len(fleet.file_systems), "file system"), (len(fleet.databases), "database")):
             if count:
-                click.echo(f"{count} {noun}", err=True)
+                click.echo(format_count(count, noun), err=True)
         click.echo(f"{len(fleet)} volumes, {fleet.clock.now():%Y-%m-%d %H:%M:%S} UTC", err=True)
         click.echo(f"speed {fleet.clock.speed:g}, controls at {endpoint.url}/_lab/, Ctrl-C stops", err=True)
         for name, value in endpoint.environment.items():

@@ -85,19 +85,19 @@ def test_filters_find_by_name_resource_id_cluster_and_engine(rds, fleet):
     add(fleet)
     add(fleet, "member", cluster_id="c-1", engine="mysql")
 
-    def found(name, *wanted):
+    def matches(name, *wanted):
         filters = [{"Name": name, "Values": list(wanted)}]
         return [
             entry["DBInstanceIdentifier"]
             for entry in rds.describe_db_instances(Filters=filters)["DBInstances"]
         ]
 
-    assert found("db-instance-id", "orders", "unknown") == ["orders"]
-    assert found("dbi-resource-id", described(rds)["DbiResourceId"]) == ["orders"]
-    assert found("db-cluster-id", "c-1") == ["member"]
-    assert found("engine", "mysql", "postgres") == ["orders", "member"]
+    assert matches("db-instance-id", "orders", "unknown") == ["orders"]
+    assert matches("dbi-resource-id", described(rds)["DbiResourceId"]) == ["orders"]
+    assert matches("db-cluster-id", "c-1") == ["member"]
+    assert matches("engine", "mysql", "postgres") == ["orders", "member"]
     with pytest.raises(ClientError, match="Unrecognized filter name: size"):
-        found("size", "1")
+        matches("size", "1")
 
 
 def test_an_unknown_name_is_an_error_of_rds(rds, fleet):

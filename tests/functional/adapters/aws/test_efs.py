@@ -1,6 +1,8 @@
 """The reader of file systems, with real boto3 before the lab, and before answers that AWS would not give."""
 
+import shlex
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -11,6 +13,7 @@ from burstlab.model.file_system import LabFileSystem
 from burstlab.model.fleet import LabFleet
 from burstwatch.adapters.aws.efs import EfsReader
 from burstwatch.adapters.aws.errors import AwsError, FailureKind
+from burstwatch.core.efs.mode_recommendation import EfsLoad, recommend_mode
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 GIB = 2**30
@@ -173,3 +176,20 @@ def test_one_that_cannot_be_read_is_unread_and_not_missing():
     result = EfsReader(FakeEfs(a_description("fs-bad", LifeCycleState=None))).file_systems_by_id(["fs-bad"])
     assert result.unread["fs-bad"].code == "UnreadableFileSystem"
     assert not result.missing
+
+
+def test_the_command_that_is_recommended_is_one_that_aws_accepts(reader, lab, fleet, failures):
+    file_system_id = add(fleet, tags={"Name": "home"})
+    [file_system] = reader.file_systems(report_failure=failures)
+    load = EfsLoad(read_bytes=0, written_bytes=400 * GIB, peak_metered_per_s=60 * 2**20)
+    advice = recommend_mode(file_system, load)
+    options = dict(pairwise(shlex.split(advice.command)))
+    lab.client("efs").update_file_system(
+        FileSystemId=options["--file-system-id"],
+        ThroughputMode=options["--throughput-mode"],
+        ProvisionedThroughputInMibps=float(options["--provisioned-throughput-in-mibps"]),
+    )
+    fleet.clock.advance(60)
+    [changed] = reader.file_systems_by_id([file_system_id]).file_systems
+    assert (changed.throughput_mode, changed.provisioned_mib_s) == ("provisioned", 60)
+    assert recommend_mode(changed, load).command is None

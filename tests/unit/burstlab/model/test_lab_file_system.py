@@ -22,7 +22,7 @@ def add(fleet, size_gib=58, **changes):
 
 
 @pytest.mark.parametrize(("gib", "hours"), [(1, 6.1), (100, 6.4), (512, 8.2), (1_024, 12.2)])
-def test_a_full_bucket_lasts_as_long_as_aws_says(gib, hours):
+def test_a_full_bucket_lasts_as_long_as_in_the_documentation(gib, hours):
     fleet = a_fleet()
     file_system = add(fleet, gib, load=FULL_BURST if gib <= 1_024 else "idle")
     fleet.clock.advance((hours - 0.1) * 3_600)

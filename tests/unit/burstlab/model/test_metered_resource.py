@@ -147,15 +147,15 @@ def test_the_closed_form_agrees_with_a_simulation_second_by_second(steps, start_
     resource = a_resource(load, pools={"a": pool})
     resource.catch_up(START_S + 900)
 
-    left, parts = 2_000.0 * start_pct / 100, 8
+    credits_left, parts = 2_000.0 * start_pct / 100, 8
     for second in range(900):
         reads, writes, _ = load.segment(START_S + second, START_S)
         for _ in range(parts):
-            ceiling = 11.0 if left > 1e-9 else floor
+            ceiling = 11.0 if credits_left > 1e-9 else floor
             rate = 1.0 - min(reads + writes, ceiling)
-            left = min(2_000.0, max(0.0, left + rate / parts))
+            credits_left = min(2_000.0, max(0.0, credits_left + rate / parts))
     # the simulation notices a bound a part of a second late
-    assert pool.credits == pytest.approx(left, abs=5)
+    assert pool.credits == pytest.approx(credits_left, abs=5)
 
 
 @settings(max_examples=40, deadline=None)
@@ -171,7 +171,7 @@ def test_the_moments_at_which_it_is_read_change_nothing(steps, start_pct, parts)
         for stop_s in stops:
             resource.catch_up(START_S + stop_s)
         results.append((minutes(resource, "a"), minutes(resource), resource.lost_operations))
-    (levels, served, lost), (other_levels, other_served, other_lost) = results
+    (levels, served, unserved), (other_levels, other_served, other_unserved) = results
     assert [least for least, _ in levels] == pytest.approx([least for least, _ in other_levels], abs=0.01)
     assert [count for _, count in served] == pytest.approx([count for _, count in other_served], abs=0.01)
-    assert lost == pytest.approx(other_lost, abs=0.1)
+    assert unserved == pytest.approx(other_unserved, abs=0.1)
