@@ -3,6 +3,7 @@
 The readers of the services share these functions. An optional value that is invalid counts as absent.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -19,7 +20,10 @@ EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MAX_INTEGER: Final = 2**31 - 1
 """The largest number that an integer of AWS holds."""
 _MAX_LONG: Final = 2**63 - 1
-_MAX_ID_CHARS: Final = 64  # no ID of these resources is longer, and the ledger uses it as a key.
+MAX_ID_CHARS: Final = 64
+"""No ID or type of these resources is longer. The ledger uses IDs as keys."""
+_ID: Final = re.compile(r'[ -"$-~]+')
+"""Printable ASCII without #, which may separate parts of a key."""
 _MAX_SHOWN_CHARS: Final = 80  # Keeps the quoted value from hiding the rest of the message.
 _Read = TypeVar("_Read")
 
@@ -58,8 +62,9 @@ def parse_each(
                 action=action,
             )
             raw_id = description.get(kind.id_key) if isinstance(description, Mapping) else None
-            shown_id = sanitise(raw_id, _MAX_ID_CHARS) if isinstance(raw_id, str) else ""
-            report_failure(shown_id or f"(a {kind.noun} without id)", failure)
+            shown_id = sanitise(raw_id, MAX_ID_CHARS) if isinstance(raw_id, str) else ""
+            article = "an" if kind.noun[0] in "aeiou" else "a"
+            report_failure(shown_id or f"({article} {kind.noun} without id)", failure)
         else:
             yield value
 
@@ -72,7 +77,7 @@ def read_id(description: Description, key: str) -> str:
         ValueError: the ID is invalid.
     """
     resource_id = read_required(description, key, read_string)
-    if len(resource_id) > _MAX_ID_CHARS or not resource_id.isascii() or not resource_id.isprintable():
+    if len(resource_id) > MAX_ID_CHARS or not _ID.fullmatch(resource_id):
         raise ValueError(f"its {key} is {quote(resource_id)}")
     return resource_id
 
