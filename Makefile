@@ -8,17 +8,18 @@ CDK    := $(VENV)/.cdk-installed
 # what is not written is compiled anew by each of the many processes that the tests start
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check quick format lint prose schemas types imports collect unit fuzz coverage mutants synth layer ddprobe packages man lock bench proof release clean
+.PHONY: setup demo test check quick format lint prose schemas reference types imports collect unit fuzz coverage mutants synth layer ddprobe packages man wheel lock bench proof release clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) layer
 
-$(VENV)/.installed: requirements.txt pyproject.toml
+$(VENV)/.installed: requirements.txt pyproject.toml lab/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "burstwatch needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Try: make PYTHON=python3.12" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e lab
 	@touch $@
 
 # the local AWS pins another botocore than ours, so it lives apart
@@ -58,7 +59,8 @@ lint: setup prose
 	$(BIN)/ruff format --check .
 	$(BIN)/python ddprobe/join_modules.py --check
 	$(BIN)/python -m documents.generate
-	git diff --exit-code --stat docs/schemas
+	$(BIN)/python -m documents.reference
+	git diff --exit-code --stat docs/schemas docs/reference
 	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
 	$(SCHEMA) custom.github-workflows-require-timeout .github/workflows/*.yml
 	$(SCHEMA) vendor.dependabot .github/dependabot.yml
@@ -68,6 +70,10 @@ lint: setup prose
 # docs/schemas, from the types in documents/
 schemas: setup
 	$(BIN)/python -m documents.generate
+
+# docs/reference, from the commands, the policy and the other names in the code
+reference: setup
+	$(BIN)/python -m documents.reference
 
 # the words of pages, strings, comments and names: lab/checks/words.toml has the list
 prose: setup
@@ -98,20 +104,22 @@ coverage: setup
 
 # which small faults in the core its tests would not notice; `make mutants MODULE=flips.guards` takes minutes, all takes hours
 mutants: setup
-	$(BIN)/python lab/bench/mutants.py $(MODULE)
+	$(BIN)/python lab/bench/source/mutants.py $(MODULE)
 
 # what is read from outside, many times the examples of `make test` and others every time; `make fuzz TIMES=10` for less
 TIMES ?= 100
 fuzz: setup
 	FUZZ_TIMES=$(TIMES) $(BIN)/pytest $(wildcard tests/property/test_fuzz_*.py)
+	$(BIN)/pytest -n auto --hypothesis-profile random tests/property tests/lab
 
 bench: setup
-	$(BIN)/python lab/bench/watch_cost.py
-	$(BIN)/python lab/bench/stack_cost.py
+	$(BIN)/python lab/bench/cost/watch_cost.py
+	$(BIN)/python lab/bench/cost/stack_cost.py
 	$(BIN)/python lab/bench/assess_pass.py 100 1000 10000
 	$(BIN)/python lab/bench/flip_pass.py 1000:50 10000:500
 	$(BIN)/python lab/bench/report.py 1000 10000
 	$(BIN)/python lab/bench/startup.py
+	$(BIN)/python lab/bench/install.py
 	$(BIN)/python lab/bench/ledger.py
 	$(BIN)/python lab/bench/ledger_dynamodb.py
 	$(BIN)/python lab/bench/year.py
@@ -119,7 +127,7 @@ bench: setup
 	$(BIN)/python lab/bench/fleet.py
 	$(BIN)/python lab/bench/fleet.py --draining
 	$(BIN)/python lab/bench/fleet.py --draining --ledger dynamodb
-	$(BIN)/python lab/bench/organisation_estimate.py
+	$(BIN)/python lab/bench/cost/organisation_estimate.py
 	$(BIN)/python lab/bench/probe.py
 	$(BIN)/python lab/bench/deployed.py
 	$(BIN)/python lab/bench/slow_endpoint.py
@@ -152,24 +160,29 @@ ddprobe: setup
 packages: setup
 	$(BIN)/python ddprobe/package/build.py build
 
-# the manual page of burstctl; `man -l build/burstctl.1` shows it
+# the manual page of burstctl, which the wheel contains; `man -l runbooks/burstctl.1` shows it
 man: setup
-	@mkdir -p build
-	$(BIN)/python -m burstctl.manpage build/burstctl.1
+	$(BIN)/python -m burstctl.manpage runbooks/burstctl.1
 
-# checks and builds what is committed, in build/release, and prints the commands that publish it
+# burstctl as a wheel and an sdist, in dist/, with their checksums; the same input gives the same bytes
+wheel: setup
+	rm -rf dist
+	$(BIN)/hatchling build --directory dist
+	cd dist && sha256sum burstwatch-* > SHA256SUMS
+
+# checks what is committed, builds it in dist/, and prints the commands that publish it
 release: setup
 	.ci/release
 
-lock:
-	uv pip compile --quiet --universal --all-extras --python-version 3.11 --generate-hashes --no-header \
-	  --no-emit-index-url pyproject.toml -o requirements.txt
-	uv pip compile --quiet --python-platform aarch64-unknown-linux-gnu --python-version 3.14 --generate-hashes --no-header \
+lock: setup
+	$(BIN)/uv pip compile --quiet --universal --all-extras $(addprefix --group ,functions synth lab development) \
+	  --python-version 3.11 --generate-hashes --no-header --no-emit-index-url pyproject.toml -o requirements.txt
+	$(BIN)/uv pip compile --quiet --python-platform aarch64-unknown-linux-gnu --python-version 3.14 --generate-hashes --no-header \
 	  --no-emit-index-url -c requirements.txt infra/layer.in -o infra/layer.txt
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --no-emit-index-url lab/local-aws.in -o lab/local-aws.txt
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm install --silent --package-lock-only --omit-lockfile-registry-resolved \
 	  --no-audit --no-fund --prefix infra/cli
 
 clean:
-	rm -rf $(VENV) demo build cdk.out infra/cli/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf $(VENV) demo build dist cdk.out infra/cli/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

@@ -12,6 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from documents import shared
 from documents.advice import AdviceDocument
 from documents.alert import AlertDocument
+from documents.alert_delivery import AlertTestDocument
 from documents.aws_check import AwsCheckCleanUpDocument, AwsCheckDocument, AwsCheckPlanDocument
 from documents.backtest import BacktestDocument
 from documents.doctor import DoctorDocument
@@ -19,15 +20,20 @@ from documents.experiment import ExperimentDocument, ExperimentPlanDocument
 from documents.explanation import ExplanationDocument
 from documents.history import HistoryDocument
 from documents.hold import HoldsDocument, ReleaseDocument
+from documents.init import InitDocument
+from documents.limits import LimitsDocument
 from documents.plan import PlansDocument, WindowChangeDocument, WindowsDocument
 from documents.plot import PlotDocument
 from documents.policy import PolicyCheckDocument, PolicyDocument, PolicyPushDocument
 from documents.probe import ReadingDocument, StallDocument
 from documents.report import PageDocument, ReportDocument, ReportsDocument
+from documents.runbook import RunbookDocument, RunbooksDocument
+from documents.simulation import SimulationDocument
 
 DOCUMENTS: tuple[Any, ...] = (
     AdviceDocument,
     AlertDocument,
+    AlertTestDocument,
     AwsCheckCleanUpDocument,
     AwsCheckDocument,
     AwsCheckPlanDocument,
@@ -38,6 +44,8 @@ DOCUMENTS: tuple[Any, ...] = (
     ExplanationDocument,
     HistoryDocument,
     HoldsDocument,
+    InitDocument,
+    LimitsDocument,
     PageDocument,
     PlansDocument,
     PlotDocument,
@@ -48,6 +56,9 @@ DOCUMENTS: tuple[Any, ...] = (
     ReleaseDocument,
     ReportDocument,
     ReportsDocument,
+    SimulationDocument,
+    RunbookDocument,
+    RunbooksDocument,
     StallDocument,
     WindowChangeDocument,
     WindowsDocument,

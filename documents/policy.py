@@ -12,7 +12,7 @@ _typed_dict: Any = TypedDict  # mypy knows it with literal keys only
 def _policy_document() -> Any:
     """The type that follows the settings of the policy, each of which is text."""
     sections = Policy().to_mapping()
-    windows, version = sections.pop("windows"), sections.pop("version")
+    windows, version, resources = (sections.pop(name) for name in ("windows", "version", "resources"))
     assert windows == {}
     section_types = {
         name: _typed_dict(f"{name}_settings", dict.fromkeys(settings, str))
@@ -22,6 +22,13 @@ def _policy_document() -> Any:
         "schema": Literal["burstwatch.policy/v1"],
         "version": Literal[version],
         **section_types,
+        "resources": _typed_dict(
+            "resources_settings",
+            {
+                kind: _typed_dict(f"{kind}_settings", dict.fromkeys(settings, str))
+                for kind, settings in resources.items()
+            },
+        ),
         "windows": Annotated[
             dict[str, dict[str, str]], Field(description="Each named window with its settings.")
         ],

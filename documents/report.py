@@ -6,9 +6,11 @@ from burstwatch.core.assessment.severity import Level
 from documents.advice import AdviceDocument
 from documents.hold import HoldsDocument, ReleaseDocument
 from documents.shared import (
+    AnyObject,
     ApiCalls,
     Count,
     HeaderDocument,
+    InstanceDocument,
     Instant,
     ReadCostDocument,
     StandingHoldDocument,
@@ -19,6 +21,8 @@ from documents.shared import (
 
 class ReportTotalsDocument(TypedDict):
     volumes: Count
+    resources: Count
+    """Volumes and all other kinds; the counts below are of all kinds."""
     by_level: dict[Level, Count]
     flipped: Count
     flipped_back: Count
@@ -47,6 +51,11 @@ class ReportDocument(HeaderDocument):
     schema: Literal["burstwatch.report/v1"]
     volumes: list[VolumeDocument]
     """Most urgent first."""
+    instances: list[InstanceDocument]
+    file_systems: list[AnyObject]
+    """None: this version does not watch file systems."""
+    databases: list[AnyObject]
+    """None: this version does not watch databases."""
     totals: ReportTotalsDocument
     cost: WatchCostDocument
     newest_datapoint_age_s: Count | None

@@ -13,6 +13,7 @@ from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import Direction, FlipCause, FlipStatus
 from burstwatch.core.policy.policy import Mode
 from burstwatch.core.policy.windows import WindowPhase
+from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.watch.decision import Action
 
 Count = Annotated[int, Field(ge=0)]
@@ -152,16 +153,50 @@ class DecisionDocument(TypedDict):
     target: ConfigurationDocument | None
 
 
+class BucketDocument(TypedDict):
+    """One bucket of burst credits of a resource; rates are in its unit per second."""
+
+    bucket: str
+    """ebs-io, ebs-throughput, instance-io or instance-throughput."""
+    unit: str
+    """Of the credits: operations or MiB."""
+    balance_pct: Percent | None
+    capacity: Count | None
+    capacity_inferred: bool
+    """Whether AWS does not document the capacity, so that it is a model."""
+    observed_capacity: Count | None
+    """The capacity by which the measured load explains the balance; null if no load was read."""
+    refill_per_s: UsdAmount | None
+    highest_drain_per_s: UsdAmount | None
+    drain_per_s: float | None
+    """Credits that leave the bucket per second; negative while it refills."""
+    time_to_empty_s: Count | None
+    soonest_empty_s: Count | None
+    datapoint_age_s: Count | None
+    reset_at: Instant | None
+    """When AWS was last seen to reset the balance to full."""
+    act_lead_s: Count | None
+    """The time to act that this bucket can give; it may be shorter than the policy's."""
+    level: Level
+    unknown_reason: UnknownReason | None
+    unknown_because: str | None
+    cannot_drain: bool
+    """Whether it provably never loses credits, so that it is not read."""
+
+
 class VolumeDocument(NamesDocument):
     """A volume as a pass found it, and what is to be done about it."""
 
     volume_id: VolumeId
+    resource_id: str
+    resource_type: ResourceType
     volume_type: str
     size_gib: Positive
     instance_id: str | None
     instance_name: str | None
     device: str | None
-    baseline_iops: Count
+    baseline_iops: Count | None
+    """Null for st1 and sc1, whose limits are in MiB/s: see buckets."""
     burst_balance_pct: Percent | None
     credits: Count | None
     drain_per_s: float | None
@@ -186,6 +221,28 @@ class VolumeDocument(NamesDocument):
     decision: DecisionDocument
     flip: StandingFlipDocument | None
     outcome: OutcomeDocument
+    buckets: list[BucketDocument]
+
+
+class InstanceDocument(TypedDict):
+    """An EC2 instance as a pass found it. The watchdog never changes one."""
+
+    resource_id: str
+    resource_type: ResourceType
+    name: str | None
+    instance_type: str
+    volume_ids: list[str]
+    level: Level
+    """That of its most urgent bucket."""
+    unknown_reason: UnknownReason | None
+    unknown_because: str | None
+    fault: bool
+    mode: Mode
+    tag_faults: list[str]
+    look_interval_s: Count | None
+    decision: DecisionDocument
+    outcome: OutcomeDocument
+    buckets: list[BucketDocument]
 
 
 class PriceDocument(TypedDict):

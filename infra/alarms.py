@@ -114,7 +114,10 @@ class Alarms(Construct):
         )
 
     def _describe(self, name: str, description: str) -> str:
-        return f"{description} Runbook: {self._runbooks_url}/{name}.md"
+        """The description, and where its page is; the notify function finds the page after this word."""
+        is_published = self._runbooks_url.startswith("https://")
+        page = f"{self._runbooks_url}/{name}.md" if is_published else f"burstctl runbook {name}"
+        return f"{description} Runbook: {page}"
 
 
 def heartbeat_alarm(watch: WatchdogFunction) -> AlarmSpec:

@@ -6,6 +6,7 @@ A stage file is optional: by default the watchdog sends alerts, and modifies onl
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -74,6 +75,8 @@ class StageConfig:
     schedule: bool = True
     flips: bool = True
     """False: no flip function, no queue, and no permission to modify anything."""
+    resources: tuple[str, ...] = ("ebs",)
+    """The kinds of resources that the stack has permission to watch; the policy says which it does watch."""
     recipients: Recipients = field(default_factory=Recipients)
     lowest_burst_balance_pct: int | None = None
     """The threshold of CloudWatch's own backstop alarm, which AWS charges for; None: no such alarm."""
@@ -244,12 +247,15 @@ _parse_tag: Final = _pattern_parser(
     r"(?!(?i:aws:))[\w .:/=+@-]{1,128}", "what a tag may hold: letters, digits, spaces and _.:/=+-@, not aws:"
 )
 
+_parse_resource: Final = _pattern_parser(r"ebs|instance", "a kind of resource; write ebs or instance")
+
 _LIST_MARKER: Final = "list"
 _SETTING_PARSERS: Final[dict[str, Any]] = {
     "name": _parse_name,
     "account": _parse_account,
     "regions": (_LIST_MARKER, _parse_region),
     "policy": _parse_path,
+    "resources": (_LIST_MARKER, _parse_resource),
     "schedule": _parse_bool,
     "flips": _parse_bool,
     "dashboard": _parse_bool,
@@ -323,8 +329,7 @@ class _StageReader:
             elif key in settings:
                 self._parse(parsed, key, value_node, f"{path}{key}", settings[key])
             else:
-                known = ", ".join(sorted([*settings, *sections]))
-                self.add_fault(f"{path}{key}", f"unknown key; known here: {known}")
+                self.add_fault(f"{path}{key}", _unknown_key_message(key, sorted([*settings, *sections])))
         return parsed
 
     def tags(self, node: yaml.Node | None) -> dict[str, str]:
@@ -387,6 +392,12 @@ class _StageReader:
                 self.add_fault(entry_path, f"{entry_node.value!r} is given twice; keep one")
             entries.append(entry)
         return tuple(entries)
+
+
+def _unknown_key_message(key: str, known_keys: Sequence[str]) -> str:
+    close = get_close_matches(key[:60], known_keys, n=1)
+    hint = f"did you mean {close[0]}? Known" if close else "known"
+    return f"unknown key; {hint} here: {', '.join(known_keys)}"
 
 
 def _scalar(node: yaml.Node) -> str:

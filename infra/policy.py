@@ -21,6 +21,8 @@ class DeployedPolicy:
     opt_in_tag: tuple[str, str]
     runbooks_url: str
     sweep_minutes: int
+    watched: tuple[str, ...]
+    """The kinds of resources that it watches."""
     metric_lag_s: int
     gap_after_s: int
 
@@ -36,6 +38,18 @@ def read_configuration(stage_file: Path | None) -> tuple[StageConfig, DeployedPo
         policy = read_deployed_policy(Path(os.path.relpath(stage.policy)))
     except StageError as error:
         raise StageError((*faults, *error.faults)) from error
+    faults += [
+        StageFault(
+            location=str(stage_file or stage.policy),
+            path="resources",
+            message=(
+                f"the policy watches {kind}, for which the stack would have no permission; write resources:"
+                f" [{', '.join((*stage.resources, kind))}] into the stage file"
+            ),
+        )
+        for kind in policy.watched
+        if kind not in stage.resources
+    ]
     if faults:
         raise StageError(tuple(faults))
     return stage, policy
@@ -62,6 +76,7 @@ def read_deployed_policy(path: Path) -> DeployedPolicy:
         opt_in_tag=policy.mode.opt_in_tag,
         runbooks_url=policy.alerts.runbooks_url.rstrip("/"),
         sweep_minutes=round(policy.cadence.sweep_tick.total_seconds() / 60),
+        watched=tuple(map(str, policy.resources.watched)),
         metric_lag_s=round(policy.cadence.metric_lag.total_seconds()),
         gap_after_s=round(policy.telemetry.gap_after.total_seconds()),
     )

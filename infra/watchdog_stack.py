@@ -190,7 +190,9 @@ class WatchdogStack(Stack):
             dead_letter_queue=None,
         )
         self._grant_read(function)
-        function.allow(READ_INSTANCE_TYPES, modify_opted_in(self._policy.opt_in_tag))
+        if "instance" not in self._stage.resources:
+            function.allow(READ_INSTANCE_TYPES)
+        function.allow(modify_opted_in(self._policy.opt_in_tag))
         self._flip_requests.deliver_to(function)
         return function
 
@@ -203,6 +205,8 @@ class WatchdogStack(Stack):
             list_deployments(DEPLOYMENTS_PATH),
             *self._alerts.publish_permissions,
         )
+        if "instance" in self._stage.resources:
+            function.allow(READ_INSTANCE_TYPES)
         if self._stage.flips:
             function.allow(write_parameter_once(self._parameters.origin_parameter_name))
 
@@ -240,6 +244,7 @@ class WatchdogStack(Stack):
                 "policy": self._parameters.policy_name,
                 "topic_arn": self._alerts.topic.topic_arn,
                 "flips": self._stage.flips,
+                "resources": list(self._stage.resources),
                 "opt_in_tag": {"key": key, "value": value},
             }
         )

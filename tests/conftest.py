@@ -15,9 +15,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 """In the background they may be ignored, and then would be in every process that a test starts."""
 
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
-"""How long an example takes depends on what else the machine does."""
+settings.register_profile("same", deadline=None, derandomize=True, database=None)
+settings.register_profile("random", deadline=None)
+settings.load_profile("same")
+"""The same examples every time, so that a change that passed does not fail later; ``make fuzz`` tries others.
+
+How long an example takes depends on what else the machine does.
+"""
 
 
 @pytest.fixture(scope="session", autouse=True)

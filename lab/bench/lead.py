@@ -16,6 +16,7 @@ from statistics import median
 from burstwatch.core.assessment.assess import VolumeReading, assess
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.ebs.volume import CREDITS_PER_PCT, Volume, baseline_iops, highest_drain_per_s
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
@@ -55,7 +56,7 @@ def measure_leads(
     volume = make_volume(size_gib)
     drain_pct_per_s = highest_drain_per_s(baseline_iops(size_gib)) / CREDITS_PER_PCT
     empty_at_s = _BURST_AT_S + from_pct / drain_pct_per_s
-    interval_s = sweep_interval_s(baseline_iops(size_gib), policy.cadence)
+    interval_s = sweep_interval_s(gp2_bucket(baseline_iops(size_gib)), policy.cadence)
     phases = product(range(0, interval_s, _MINUTE_S), range(0, spacing_s, _MINUTE_S))
     for poll_phase_s, point_phase_s in phases:
         first_point_s = _BURST_AT_S - 2 * _HOUR_S + point_phase_s

@@ -1,25 +1,30 @@
 """``burstctl``: the operator's command of burstwatch."""
 
 import os
-import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Final, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
-from burstctl.cli.exit_codes import ExitCode
+from burstctl.cli.exit_codes import ExitCode, exit_code_of_error
 from burstctl.cli.options import Options, common_options, write_examples
-from burstctl.cli.output import prepare_streams, print_error, print_internal_error, print_output
-from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.policy.policy import PolicyError
-from burstwatch.wiring.settings import SettingsError
+from burstctl.cli.output import (
+    describe_error,
+    prepare_streams,
+    print_error,
+    print_internal_error,
+    print_interruption,
+    print_output,
+)
+from burstwatch.core.errors import BurstwatchError, Problem
 
 CONTEXT_SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 EXAMPLES: Final = (
     ("burstctl assess", "which volumes run out of credits, and when"),
-    ("burstctl explain vol-0123456789abcdef0", "the numbers behind its level"),
+    ("burstctl explain ci-7", "the numbers behind the level of one volume, by its name or ID"),
     ("burstctl watch --act", "the watchdog, from any shell with AWS credentials"),
     ("burstctl flip vol-0123456789abcdef0", "off burst credits by hand; shows the plan and asks"),
     ('burstctl hold --all --for 6h --reason "INC-42"', "the kill switch: nothing is modified"),
@@ -39,10 +44,16 @@ COMMANDS: Final = {
         "which volumes run out of credits, and when; read-only", "burstctl.assess.command"
     ),
     "explain": _CommandEntry("every number behind a decision", "burstctl.explain.command"),
+    "which": _CommandEntry(
+        "the limit that holds storage back now, and the next one", "burstctl.which.command"
+    ),
     "watch": _CommandEntry(
         "the watchdog: look, decide, alert; with --act, flip and return", "burstctl.watch.command"
     ),
     "advise": _CommandEntry("recommended permanent type and its cost", "burstctl.advise.command"),
+    "simulate": _CommandEntry(
+        "an instance's I/O on the EBS credits of another type", "burstctl.simulate.command"
+    ),
     "backtest": _CommandEntry("what it would have done: before auto is on", "burstctl.backtest.command"),
     "report": _CommandEntry("the fleet on one page of HTML: look, send, print", "burstctl.report.command"),
     "flip": _CommandEntry("move volumes off burst credits: plan, ask, modify", "burstctl.flip.command"),
@@ -56,7 +67,10 @@ COMMANDS: Final = {
     "hold": _CommandEntry("modify nothing for a while: one volume, or everything", "burstctl.holds.hold"),
     "release": _CommandEntry("end a hold, or trust a volume again", "burstctl.holds.release"),
     "window": _CommandEntry("the critical periods: list, start and stop them", "burstctl.windows.command"),
+    "init": _CommandEntry("ask what to deploy; write its stage file and policy", "burstctl.init.command"),
+    "alert": _CommandEntry("send a test message through every alert channel", "burstctl.alert.command"),
     "doctor": _CommandEntry("check the setup and suggest fixes", "burstctl.doctor.command"),
+    "runbook": _CommandEntry("what to do about an alert: its page, here", "burstctl.runbook.command"),
     "experiment": _CommandEntry(
         "measure the undocumented balance after a return", "burstctl.experiment.command"
     ),
@@ -74,6 +88,12 @@ class _LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; ``help COMMAND`` is ``COMMAND --help``."""
+        return super().resolve_command(ctx, [*args[1:], "--help"] if args[0] == "help" else args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
@@ -104,13 +124,13 @@ class _LazyGroup(click.Group):
 
 
 @click.group(cls=_LazyGroup, context_settings=CONTEXT_SETTINGS, invoke_without_command=True)
-@click.version_option(package_name="burstwatch", prog_name="burstctl")
+@click.version_option(None, "--version", "-V", package_name="burstwatch", prog_name="burstctl")
 @common_options
 @click.pass_context
 def burstctl(context: click.Context, options: Options) -> None:  # noqa: ARG001 - the commands take them
-    """Knows when a gp2 volume's burst credits run out, before they do.
+    """Predict when volumes run out of burst credits, and move them to provisioned IOPS in time.
 
-    Endpoints, region and credentials are found the way every AWS tool finds them.
+    Endpoints, Region and credentials are found the way every AWS tool finds them.
     """
     if context.invoked_subcommand is None:
         print_output(context.get_help())
@@ -125,17 +145,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = burstctl.main(arguments, prog_name="burstctl", standalone_mode=False)
         return int(code or ExitCode.OK)
     except click.ClickException as error:
-        error.show(file=sys.stderr)
+        print_error(_usage_problem(error))
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        print_error("interrupted; unfinished work was not recorded, so you can run the command again")
+        print_interruption("interrupted; unfinished work was not recorded, so you can run the command again")
         return ExitCode.INTERRUPTED
-    except PolicyError as error:
-        print_error("\n  ".join(["the policy is rejected:", *map(str, error.faults)]))
-        return ExitCode.USAGE
     except BurstwatchError as error:
-        print_error(str(error))
-        return ExitCode.USAGE if isinstance(error, SettingsError) else ExitCode.FAILED
+        print_error(describe_error(error))
+        return exit_code_of_error(error)
     except Exception as error:  # noqa: BLE001 - the last line of defence, and it hides nothing
         print_internal_error(error)
         return ExitCode.FAILED
+
+
+def _usage_problem(error: click.ClickException) -> Problem:
+    """What is wrong with the command line, and the command that shows what would be right."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    help_command = f"{context.command_path if context else 'burstctl'} --help"
+    match error:
+        case click.NoSuchCommand(command_name=name):
+            assert context is not None
+            assert isinstance(context.command, click.Group)
+            matches = get_close_matches(name, context.command.list_commands(context))
+            cause = f"unknown command {name!r}"
+        case click.NoSuchOption(option_name=name):
+            matches, cause = error.possibilities or [], f"there is no option {name!r}"
+        case _:
+            matches, cause = [], error.format_message()
+    suggestion = f"did you mean {' or '.join(matches)}? " if matches else ""
+    return Problem(cause, f"{suggestion}{'Else see' if matches else 'see'} {help_command}")

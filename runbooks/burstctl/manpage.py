@@ -2,31 +2,21 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 import click
 
-from burstctl.cli.exit_codes import ExitCode
+from burstctl.cli.exit_codes import EXIT_CODE_MEANINGS
 from burstctl.cli.options import Command
 from burstctl.cli.output import DEBUG_ENV
 from burstctl.context.active_policy import POLICY_ENV
 from burstctl.main import COMMANDS, CONTEXT_SETTINGS, EXAMPLES, burstctl
 from burstwatch.wiring.settings import CLOCK, LEDGER, SLACK_WEBHOOK, TOPIC_ARN
 
-_EXIT_CODES: Final = {
-    ExitCode.OK: "ok",
-    ExitCode.FAILED: "failed, wholly or partly: a call to AWS failed, or a volume could not be read",
-    ExitCode.USAGE: "usage error: arguments, policy, configuration",
-    ExitCode.ATTENTION: (
-        "attention: a volume at warning or worse was not flipped in this run, or lacks its data"
-    ),
-    ExitCode.REFUSED: "refused: a guard stopped a requested action",
-    ExitCode.INTERRUPTED: "interrupted or declined",
-}
-_ENVIRONMENT: Final = {
+ENVIRONMENT: Final = {
     LEDGER: "The ledger, instead of --ledger.",
     POLICY_ENV: "The policy, instead of --policy.",
     TOPIC_ARN: "The SNS topic for alerts, instead of --topic-arn.",
@@ -36,7 +26,7 @@ _ENVIRONMENT: Final = {
     "NO_COLOR": "With any value, no colours and no progress bar; both need a terminal anyway.",
     "AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL, ...": "As for every AWS tool.",
 }
-_FILES: Final = {
+FILES: Final = {
     "./policy.yaml": "The policy, if no other is given.",
     "~/.local/state/burstwatch/ledger-REGION.sqlite": "The ledger, if no other is given.",
     "~/.aws/config, ~/.aws/credentials": "Profiles, regions and credentials.",
@@ -54,14 +44,14 @@ def make_manpage() -> str:
         *(
             ".SH COMMON OPTIONS",
             "They may also precede the command.",
-            *_option_list(_root_context(), ()),
+            *_definition_list(_options(_root_context())),
         ),
         *(".SH EXIT STATUS", "The first that applies of 2, 1, 4, 3 and 0."),
-        *_definition_list((str(int(code)), meaning) for code, meaning in _EXIT_CODES.items()),
-        *(".SH ENVIRONMENT", *_definition_list(_ENVIRONMENT.items())),
-        *(".SH FILES", *_definition_list(_FILES.items())),
+        *_definition_list((str(int(code)), meaning) for code, meaning in EXIT_CODE_MEANINGS.items()),
+        *(".SH ENVIRONMENT", *_definition_list(ENVIRONMENT.items())),
+        *(".SH FILES", *_definition_list(FILES.items())),
         *(".SH EXAMPLES", *_examples(EXAMPLES)),
-        *(".SH SEE ALSO", "ddprobe, the probe on the host; the pages in runbooks/, one for each alert."),
+        *(".SH SEE ALSO", "ddprobe, the probe on the host; burstctl runbook, a page for each alert."),
     ]
     return "\n".join(lines) + "\n"
 
@@ -86,7 +76,8 @@ def _command_section(command: click.Command, context: click.Context) -> Iterator
     pieces = command.collect_usage_pieces(context)
     yield f".SS {_escape(context.command_path)} {_escape(' '.join(pieces))}"
     yield from _paragraphs(command.help or "")
-    yield from _option_list(context, _common_option_names())
+    common = set(_options(_root_context()))
+    yield from _definition_list(option for option in _options(context) if option not in common)
     if isinstance(command, Command):
         yield from _examples(command.examples)
     if isinstance(command, click.Group):
@@ -96,17 +87,12 @@ def _command_section(command: click.Command, context: click.Context) -> Iterator
             yield from _command_section(subcommand, click.Context(subcommand, info_name=name, parent=context))
 
 
-def _common_option_names() -> Sequence[str]:
-    """The options that every command has, which the page lists once."""
-    return ["help", *(parameter.name or "" for parameter in burstctl.params)]
-
-
-def _option_list(context: click.Context, excluded: Sequence[str]) -> Iterator[str]:
+def _options(context: click.Context) -> Iterator[tuple[str, str]]:
+    """The options of a command, as its help names them, with their texts."""
     for parameter in context.command.get_params(context):
-        if isinstance(parameter, click.Option) and parameter.name not in excluded:
-            help_record = parameter.get_help_record(context)
-            if help_record is not None:
-                yield from (".TP", rf"\fB{_escape(help_record[0])}\fR", _escape(help_record[1]))
+        record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
+        if record is not None:
+            yield record
 
 
 def _paragraphs(text: str) -> Iterator[str]:

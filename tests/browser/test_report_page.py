@@ -307,6 +307,76 @@ def test_a_volume_page_has_its_chart_numbers_history_and_commands(small_page):
     await_open(small_page, None)
 
 
+def pasted(browser):
+    """What the clipboard holds, as a person finds out: pasted into the filter."""
+    field = browser.find_element(By.ID, "filter")
+    field.clear()
+    field.send_keys(Keys.CONTROL, "v")
+    return field.get_attribute("value")
+
+
+def await_copied(browser, selector):
+    WebDriverWait(browser, TIMEOUT_S, poll_frequency=0.02).until(
+        lambda _: text_of(browser, selector) == "Copied"
+    )
+
+
+CARD_COMMAND = f"burstctl flip {volume_id(2)} --region us-east-1 --to gp3"
+
+
+@pytest.mark.parametrize(
+    "clipboard", ["undefined", "{writeText: () => Promise.reject(new Error('denied'))}", None]
+)
+def test_a_button_copies_the_command_of_a_card_with_or_without_the_clipboard_api(small_page, clipboard):
+    if clipboard:
+        small_page.execute_script(
+            f"Object.defineProperty(navigator, 'clipboard', {{value: {clipboard}, configurable: true}})"
+        )
+    button = f"[data-card={volume_id(2)}] .copy"
+
+    click(small_page, button)
+
+    await_copied(small_page, button)
+    assert pasted(small_page).startswith(CARD_COMMAND)
+    assert "\n" not in pasted(small_page)
+    assert small_page.get_log("browser") == []
+
+
+def test_the_copy_buttons_of_a_volume_page_work_with_the_keyboard(small_page):
+    open_first(small_page)
+    second = "#detail-commands > :nth-last-child(1) .copy"
+    button = small_page.find_element(By.CSS_SELECTOR, second)
+    assert button.get_attribute("aria-label") == "Copy the command burstctl history"
+
+    button.send_keys(Keys.ENTER)
+
+    await_copied(small_page, second)
+    assert focused(small_page) == "Copied"
+    assert button.get_attribute("aria-label").startswith("Copied: burstctl history ")
+    assert open_dialog_title(small_page) == "etcd-1"
+    press_keys(small_page, Keys.ESCAPE)
+    await_open(small_page, None)
+    assert pasted(small_page) == f"burstctl history {volume_id(1)} --region us-east-1"
+
+
+LINES_OF_FLAGS = """
+return [...document.querySelectorAll(".act span")].filter((each) => each.offsetParent)
+  .map((each) => [each.textContent, each.offsetHeight / parseFloat(getComputedStyle(each).lineHeight)])
+  .map(([text, lines]) => [text, Math.round(lines)]);
+"""
+
+
+@pytest.mark.parametrize("pixels", [390, 700, 1360])
+def test_a_command_is_never_broken_inside_a_flag_or_an_id(small_page, pixels):
+    set_width(small_page, pixels)
+    small_page.refresh()
+    lines = small_page.execute_script(LINES_OF_FLAGS)
+    open_first(small_page)
+    lines += small_page.execute_script(LINES_OF_FLAGS)
+    assert len([text for text, _ in lines if text.startswith(("--", "vol-"))]) > 8
+    assert [text for text, count in lines if count != 1] == []
+
+
 def test_a_link_to_a_volume_opens_it(browser, folder):
     open_page(browser, folder / "few.html", a_fleet_report(SMALL_FLEET), fragment=f"#{volume_id(3)}")
     await_open(browser, "build-3")
@@ -469,7 +539,7 @@ def test_without_javascript_the_page_still_shows_the_essentials(browser, folder)
         "(12:0",
         "burstctl flip",
         "is not moved to gp3: held",
-        "Flips cost",
+        "Cost of flips",
     ):
         assert part in text
     assert not browser.find_element(By.ID, "table").is_displayed()

@@ -57,7 +57,7 @@ def test_each_alarm_declares_how_it_takes_missing_data_and_how_long_it_waits(sta
 def test_each_alarm_names_its_page_and_the_page_is_there(stage):
     for alarm in alarms_of(stage()):
         kind = kind_of(alarm)
-        assert alarm["AlarmDescription"].endswith(f"Runbook: runbooks/{kind}.md")
+        assert alarm["AlarmDescription"].endswith(f" Runbook: burstctl runbook {kind}")
         assert (ROOT / "runbooks" / f"{kind}.md").read_text().startswith(f"# {kind}\n")
         assert len(alarm["AlarmDescription"]) <= 1024
 

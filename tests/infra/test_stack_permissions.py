@@ -163,7 +163,7 @@ def test_traces_are_allowed_only_where_they_are_made():
 
 def test_the_docs_give_a_reason_for_every_action():
     """A row of a table for each action that any role is allowed."""
-    text = (ROOT / "README.md").read_text() + (ROOT / "docs" / "deploying.md").read_text()
+    text = (ROOT / "docs" / "permissions.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     for role, statement in allowed(full_stack()):
         for action in as_list(statement["Action"]):

@@ -272,7 +272,7 @@ def test_a_deployment_describes_itself_in_parameter_store():
         f'{{"schema":"burstwatch.deployment/v1","version":"{version("burstwatch")}","name":"burstwatch",'
         '"ledger":"dynamodb:${Ledger}",'
         '"policy":"/burstwatch/burstwatch/policy","topic_arn":"${AlertsTopic}","flips":true,'
-        '"opt_in_tag":{"key":"burstwatch:mode","value":"auto"},'
+        '"resources":["ebs"],"opt_in_tag":{"key":"burstwatch:mode","value":"auto"},'
         '"origin":"/burstwatch/deployments/burstwatch/${part 2 of ${AWS::StackId} split at /}/since"}'
     )
 

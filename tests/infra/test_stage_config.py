@@ -87,9 +87,9 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_their_lines(tmp_path)
     assert faults_of(tmp_path, MISTAKES) == [
         "1: name: '9-lives' is not a name: write a letter, then letters, digits and hyphens, 40 in all"
         " at most",
-        "2: acount: unknown key; known here: account, alarms, architecture, dashboard, flips, ledger,"
-        " log_retention_days, name, permissions_boundary, policy, recipients, regions, schedule, tags,"
-        " tracing",
+        "2: acount: unknown key; did you mean account? Known here: account, alarms, architecture, dashboard,"
+        " flips, ledger, log_retention_days, name, permissions_boundary, policy, recipients, regions,"
+        " resources, schedule, tags, tracing",
         "3: regions[2]: 'moon' is not a region; write one such as eu-central-1",
         "4: schedule: 'sometimes' is neither true nor false",
         "6: recipients.emails[1]: 'nobody' is not an e-mail address; write one such as oncall@example.com",
@@ -176,8 +176,8 @@ def test_faults_of_stage_and_policy_come_in_one_message(tmp_path):
     lines = str(exc_info.value).splitlines()
     assert lines[0] == "3 faults in the configuration"
     assert lines[1].endswith("stage.yaml:2: flips: 'maybe' is neither true nor false")
-    assert "policy.yaml:3: flip.target: 'io9' is not a target" in lines[2]
-    assert "policy.yaml:2: mode.default: 'auto' would act on untagged volumes" in lines[3]
+    assert "policy.yaml:2: mode.default: 'auto' would act on untagged volumes" in lines[2]
+    assert "policy.yaml:3: flip.target: 'io9' is not a target" in lines[3]
 
 
 def test_a_policy_that_cloudformation_would_read_as_a_reference_is_refused(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from burstlab.main import COMMANDS, main
-from burstlab.model.fleet_file import FleetFileError, make_mixed_volumes, make_recorded_volumes, read_volumes
+from burstlab.model.fleet_file import FleetFileError, make_mixed_volumes, make_recorded_volumes, read_fleet
 from burstlab.model.load import NAMED_LOADS
 from burstlab.model.load_parser import TRACES_DIRECTORY
 
@@ -117,7 +117,7 @@ def test_a_fleet_file_declares_volumes_and_how_many(tmp_path):
         "  - {size_gib: 8, load: 'steady:20', balance_pct: 60, count: 50, shown_iops: 24}\n"
         "  - {size_gib: 9, service_owner: ecs, managed_by: ecs, hidden: true}\n"
     )
-    volumes = read_volumes(path, START)
+    volumes = read_fleet(path, START).volumes
     assert len(volumes) == 52
     assert volumes[0].tags == {"Name": "ci-7", "burstwatch:mode": "auto"}
     assert (volumes[1].balance_pct, volumes[1].shown_iops, volumes[1].starts_at) == (60, 24, START)
@@ -131,7 +131,7 @@ def test_a_fleet_file_declares_a_zone_and_an_outpost_without_gp3(tmp_path):
         "  - {size_gib: 8, zone: us-east-1-bos-1a, lacks_gp3: true}\n"
         "  - {size_gib: 8, outpost_arn: 'arn:aws:outposts:us-east-1:1:outpost/op-1'}\n"
     )
-    local, outpost = read_volumes(path, START)
+    local, outpost = read_fleet(path, START).volumes
     assert (local.zone, local.lacks_gp3) == ("us-east-1-bos-1a", True)
     assert (outpost.outpost_arn, outpost.lacks_gp3) == ("arn:aws:outposts:us-east-1:1:outpost/op-1", False)
 
@@ -165,7 +165,7 @@ def test_a_bad_fleet_file_is_refused_with_entry_and_value(tmp_path, text, compla
     path = tmp_path / "fleet.yaml"
     path.write_text(text)
     with pytest.raises(FleetFileError) as refused:
-        read_volumes(path, START)
+        read_fleet(path, START)
     assert str(refused.value).startswith(str(path))
     assert complaint in str(refused.value)
 

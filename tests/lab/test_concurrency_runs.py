@@ -82,7 +82,7 @@ def test_clocks_that_jump_by_an_hour_and_by_seconds_are_reported_and_do_no_harm(
     ahead, behind = sorted(verdict.errors)
     assert "this machine's clock is 60 min ahead of AWS's" in ahead
     assert "this machine's clock is 60 min behind AWS's" in behind
-    assert all("Set it (for example `chronyc makestep`)" in error for error in verdict.errors)
+    assert all("set it (for example chronyc makestep)" in error for error in verdict.errors)
 
 
 @pytest.mark.parametrize("clocks", ClockMode)

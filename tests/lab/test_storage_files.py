@@ -12,7 +12,7 @@ from burstlab.model.clock import LabClock
 from burstlab.model.database import LabDatabase
 from burstlab.model.file_system import LabFileSystem
 from burstlab.model.fleet import LabFleet
-from burstlab.model.fleet_file import FleetFileError, read_volumes
+from burstlab.model.fleet_file import FleetFileError, read_fleet
 from burstlab.model.storage_file import read_storage
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
@@ -43,7 +43,7 @@ def test_a_fleet_file_may_have_file_systems_and_databases_and_no_volumes(tmp_pat
         "shop-2",
     ]
     assert {definition.starts_at for definition in storage.databases} == {START}
-    assert read_volumes(path, START) == []
+    assert read_fleet(path, START) == ([], [])
 
 
 def test_a_fleet_file_without_them_has_none(tmp_path):

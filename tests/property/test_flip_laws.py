@@ -36,7 +36,7 @@ from support.concurrency.flip_state_machine import (
     FlipWorld,
 )
 
-EXAMPLES = int(os.environ.get("FLIP_STORIES", "25"))
+EXAMPLES = int(os.environ.get("FLIP_STORIES", "15"))
 SAME_START_TOLERANCE_S = 5
 SIZES = st.one_of(st.sampled_from([8, 100, 500]), st.integers(8, 999))
 LOADS = st.sampled_from(["idle", "steady:90", "steady:1200", "steady:2500", "steady:3000"])

@@ -9,11 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from burstctl.backtest.csv_input import CsvError, read_recordings
-from burstlab.model.fleet_file import FleetFileError, read_volumes
+from burstctl.policy.settings import render_policy
+from burstlab.model.fleet_file import FleetFileError, read_fleet
 from burstlab.model.load import LoadError, Recording
 from burstlab.model.load_parser import parse_load
 from burstlab.model.load_recording import read_recording
-from burstwatch.adapters.policy.yaml_file import MAX_BYTES, parse_policy, render_policy
+from burstwatch.adapters.policy.yaml_file import MAX_BYTES, parse_policy
 from burstwatch.core.policy.policy import Policy, PolicyError
 from burstwatch.core.watch.window_status import WindowSchedule
 from infra.config import StageConfig, StageError, read_stage
@@ -178,7 +179,9 @@ def test_a_policy_is_accepted_whole_or_refused_with_every_fault_in_words(documen
             return
         assert len(document) <= MAX_BYTES
         assert policy.faults() == ()
-        assert parse_policy(render_policy(policy).encode(), source="again") == policy
+        for has_comments in (True, False):
+            yaml_text = render_policy(policy, has_comments=has_comments).encode()
+            assert len(yaml_text) > MAX_BYTES or parse_policy(yaml_text, source="again") == policy
         WindowSchedule.at(NOON.timestamp(), policy, ())
 
 
@@ -255,7 +258,7 @@ def test_a_fleet_file_gives_volumes_that_can_be_or_is_refused_in_words(folder, d
     path.write_bytes(document)
     with within(10):
         try:
-            volumes = read_volumes(path, NOON)
+            volumes = read_fleet(path, NOON).volumes
         except (FleetFileError, LoadError) as error:
             assert_message(str(error), most=2_000)
             return

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from burstctl.cli.output import to_json
 from burstctl.context.on_demand_pass import evaluate_fleet
+from burstctl.render.resource_rows import select_rows
 from burstctl.render.table import narrow_table, render_plain, wide_table
 from burstctl.render.terminal_channel import TerminalChannel, render
 from burstctl.watch.exporter_collector import FleetCollector
@@ -123,10 +124,8 @@ def test_tags_are_inert_wherever_shown(volume_tags):
         assert alerts
     for alert in alerts:
         assert_alert_is_inert(alert)
-    for table in (
-        wide_table(report, width=120, shows_all=True, bar=BAR),
-        narrow_table(report, shows_all=True, bar=None),
-    ):
+    selection = select_rows([report], shows_all=True)
+    for table in (wide_table(*selection, width=120, bar=BAR), narrow_table(*selection, bar=None)):
         visible = render_plain(table)
         assert is_plain(visible)
         assert all(display_width(line) <= 120 for line in visible.splitlines())

@@ -17,10 +17,12 @@ from burstwatch.adapters.aws.ec2 import InstanceStates, ModificationsResult, Vol
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.assessment.assess import VolumeReading, assess
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
 from burstwatch.core.ledger.ledger import FleetSnapshot, TickKind
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation
+from burstwatch.core.policy.bucket_policy import BucketPolicies
 from burstwatch.core.policy.policy import CadencePolicy, Policy, PolicyError, TelemetryPolicy
 from burstwatch.core.policy.volume_tags import read_tags
 from burstwatch.core.watch.cadence import sweep_interval_s
@@ -120,7 +122,7 @@ class Watchdog:
                         focused=frozenset(),
                         instances_restarted=frozenset(),
                         smaller_sizes_gib={},
-                        cadence=self.policy.cadence,
+                        policies=BucketPolicies(self.policy),
                     )
                 )
             )
@@ -185,7 +187,7 @@ def run_plan(plan: Plan, watchdog=None) -> tuple[Bucket, Watchdog, list[int]]:
 def first_roster(plan: Plan) -> FleetSnapshot:
     """The volume is known, so that it is not looked at for being new."""
     grid_s = int(plan.policy.cadence.sweep_tick.total_seconds())
-    known = frozenset({fingerprint(plan.volume, plan.policy.cadence)})
+    known = frozenset({fingerprint(plan.volume, BucketPolicies(plan.policy))})
     return FleetSnapshot(tick_at_s=START_S - grid_s, fingerprints=known)
 
 
@@ -254,7 +256,7 @@ def adversaries(draw) -> Plan:
     baseline = baseline_iops(volume.size_gib)
     lag_s = int(cadence.metric_lag.total_seconds())
     grid_s = int(cadence.sweep_tick.total_seconds())
-    calm_s = WARM_UP_S + 2 * sweep_interval_s(baseline, cadence) + 900
+    calm_s = WARM_UP_S + 2 * sweep_interval_s(gp2_bucket(baseline), cadence) + 900
     burst_s = BUCKET_CREDITS // (BURST_IOPS - baseline)
     focus_phase_s, sweep_phase_s = draw(st.integers(0, 59)), draw(st.integers(0, 299)) % grid_s
     nominal = sorted(
@@ -325,7 +327,7 @@ def test_the_guarantee_holds_for_the_whole_watchdog_with_its_ledger(plan):
 def test_the_poll_interval_rule_holds_for_every_size_and_accepted_policy(policy, size_gib):
     cadence, baseline = policy.cadence, baseline_iops(size_gib)
     lasts_s = cadence.watch_below_pct * CREDITS_PER_PCT / (BURST_IOPS - baseline)
-    assert sweep_interval_s(baseline, cadence) + cadence.reserve.total_seconds() <= lasts_s
+    assert sweep_interval_s(gp2_bucket(baseline), cadence) + cadence.reserve.total_seconds() <= lasts_s
 
 
 @pytest.mark.parametrize("strike_s", range(-360, 61, 20))

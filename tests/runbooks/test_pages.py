@@ -5,6 +5,7 @@ from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -49,14 +50,17 @@ PROGRAMS_NOT_RUN = {
     "kubectl",
     "make",
     "mount",
+    "pip",
     "rpm",
     "swapon",
     "umount",
+    "uvx",
 }
 """Programs that change a host, or need more than a lab: a page's line with one is run by another test."""
 
 NEEDS = {
     "tests/e2e/test_deployed.py": "the real cdk, before a local AWS",
+    "tests/install/test_install.py": "pip or uv, in an empty environment",
     "tests/probe/test_probe_packages.py": "a clean root, where there may be one",
     "tests/probe/test_probe_disk.py": "a real disk that is throttled, where there may be one",
     "tests/runbooks/test_checkout_commands.py": "make, in a checkout that is set up",
@@ -169,6 +173,25 @@ def test_every_command_does_what_the_page_shows(path, monkeypatch, request):
             f"{path.name}:{command.line}: $ {command}\nsays now:\n{reported}\n"
             "pytest tests/runbooks --rewrite shows it: read the difference before you commit it"
         )
+
+
+@pytest.mark.parametrize("kind", [AlertKind.DRAINING, AlertKind.EXHAUSTED])
+def test_a_page_shows_its_alert_as_a_terminal_does(kind, monkeypatch, request):
+    path = ROOT / "runbooks" / f"{kind}.md"
+    with PageRun(path, monkeypatch) as performance:
+        alert = first_alert(performance.stage.alerts)
+    before, expected, after = re.fullmatch(r"(?s)(.*?```text\n)(.*?)(```\n.*)", path.read_text()).groups()
+    if request.config.getoption("--rewrite"):
+        path.write_text(f"{before}{alert}{after}")
+        return
+    assert expected == alert
+
+
+def first_alert(lines: list[str]) -> str:
+    """The first alert of a pass: a line that begins with its level, and those below it."""
+    first = next(number for number, line in enumerate(lines) if re.match(r"[A-Z]{3,}: ", line))
+    below = takewhile(lambda line: line.startswith("  "), lines[first + 1 :])
+    return "".join(f"{line}\n" for line in (lines[first], *below))
 
 
 def run_page(page: Page, performance: PageRun) -> dict[int, list[str]]:

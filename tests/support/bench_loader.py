@@ -11,8 +11,9 @@ CHECKS = ROOT / "lab" / "checks"
 
 
 def load_bench(name):
-    """The bench of this name, with the modules that it imports from its folder."""
-    return _load(BENCHES, name)
+    """The bench of this name, such as ``cost/stack_cost``, with what it imports from its folder."""
+    path = BENCHES / name
+    return _load(path.parent, path.name)
 
 
 def load_check(name):

@@ -48,7 +48,7 @@ class CliResult:
 
     @property
     def error_lines(self) -> list[str]:
-        return [line for line in self.err.splitlines() if line.startswith("burstctl: ")]
+        return [line for line in self.err.splitlines() if line.startswith("error: ")]
 
 
 def _check_schema(result: CliResult, arguments) -> CliResult:

@@ -32,7 +32,7 @@ REST = timedelta(hours=1)
 DAY_S = 24 * 3600
 PLACE = AwsLocation(region="us-east-1", account="111122223333")
 
-_SETTING = re.compile(r"(volume|tags|balance|policy|watchdogs|titles only): +(.+)")
+_SETTING = re.compile(r"(volume|tags|balance|instance|policy|watchdogs|titles only): +(.+)")
 _EVENT = re.compile(r"(\d\d):(\d\d)  (.+)")
 _VOLUME = re.compile(r"(\d+) GiB, (\S+)")
 _HOLD = re.compile(r"(\w+) holds it until (\d\d):(\d\d), because (.+)")
@@ -88,7 +88,15 @@ class Scenario:
             size_gib=int(match[1]),
             tags={"Name": match[2]} | tags,
             balance_pct=float(self.values("balance", "100 %")[0].removesuffix(" %")),
+            instance=self._instance(),
         )
+
+    def _instance(self) -> tuple[str, float] | None:
+        """The type of the instance, and what its bucket of I/O holds, in per cent; None if not given."""
+        if not (values := self.values("instance")):
+            return None
+        instance_type, balance = values
+        return instance_type, float(balance.removesuffix(" %"))
 
 
 def next_time(after_s: int, hour: str, minute: str) -> int:
@@ -143,7 +151,7 @@ class Watchdog:
     ledger: SqliteLedger = field(default_factory=SqliteLedger.in_memory)
     rival: "Watchdog | None" = None
     details: list[str] = field(default_factory=list)
-    last_seen: tuple[object, ...] = ()
+    last_seen: dict[str, tuple[object, ...]] = field(default_factory=dict)
     last_wanted: str = ""
     shown_entries: list[LedgerEntry] = field(default_factory=list)
 
@@ -187,20 +195,26 @@ class Watchdog:
         self.shown_entries = entries
 
     def _write_decision(self, at_s: int, kind: str, decision: Decision, outcome: Outcome | None) -> None:
-        wanted = list(_wanted(decision, outcome))
-        was_wanted, self.last_wanted = self.last_wanted, _NUMBER.sub("", " ".join(wanted))
-        if self.last_wanted != was_wanted:
-            self.details[:0] = (f"= {line}" for line in wanted)
+        is_volume = decision.volume_id == VOLUME_ID
+        if is_volume:
+            wanted = list(_wanted(decision, outcome))
+            was_wanted, self.last_wanted = self.last_wanted, _NUMBER.sub("", " ".join(wanted))
+            if self.last_wanted != was_wanted:
+                self.details[:0] = (f"= {line}" for line in wanted)
         known, why = decision.assessment.balance_pct, decision.assessment.unknown_reason
         observed = (decision.level, why, decision.poll_interval_s)
-        if observed == self.last_seen and not self.details:
-            self.transcript.pending_ticks += 1
+        if observed == self.last_seen.get(decision.volume_id) and not (is_volume and self.details):
+            self.transcript.pending_ticks += is_volume
             return
-        self.last_seen = observed
+        self.last_seen[decision.volume_id] = observed
         balance = "-" if known is None else f"{known:.1f} %"
         because = f"{why}; " if why else ""
         summary = f"{kind}  {balance:>8}  {decision.level!s:9}  {because}{_next_look(decision)}"
-        self._write_tick(at_s, summary)
+        if is_volume:
+            self._write_tick(at_s, summary)
+        else:
+            kind_of_bucket = decision.assessment.kind
+            self.transcript.write_tick(at_s, f"{summary}: {kind_of_bucket.credits} of the instance", [])
 
     def _write_tick(self, at_s: int, summary: str) -> None:
         self.transcript.write_tick(at_s, self.name + summary, self.details)

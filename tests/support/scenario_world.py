@@ -14,6 +14,7 @@ from burstlab.fault_injection.clients import CloudWatch
 from burstlab.fault_injection.effects import FaultInjector
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.instance import LabInstance
 from burstlab.model.volume import LabVolume
 from burstwatch.core.ebs.volume import baseline_iops
 
@@ -41,11 +42,31 @@ class ScenarioWorld:
 
     @classmethod
     def create(
-        cls, *, starts_at: datetime, size_gib: int, tags: dict[str, str], balance_pct: float
+        cls,
+        *,
+        starts_at: datetime,
+        size_gib: int,
+        tags: dict[str, str],
+        balance_pct: float,
+        instance: tuple[str, float] | None = None,
     ) -> "ScenarioWorld":
-        """A volume that serves its baseline from ``starts_at`` on, so that its balance stays as it is."""
+        """A volume that serves its baseline from ``starts_at`` on, so that its balance stays as it is.
+
+        ``instance`` is the type of its instance with the balance of that bucket of I/O.
+        """
         fleet = LabFleet(LabClock.manual(starts_at), SETTINGS)
         world = cls(fleet, size_gib)
+        if instance is not None:
+            instance_type, io_pct = instance
+            fleet.add_instance(
+                LabInstance(
+                    instance_id=INSTANCE_ID,
+                    launched_at=starts_at,
+                    instance_type=instance_type,
+                    tags={"Name": "build-host"},
+                    io_pct=io_pct,
+                )
+            )
         fleet.add(
             LabVolume(
                 volume_id=VOLUME_ID,

@@ -183,4 +183,4 @@ def _iter_errors(ticks: Sequence[Sequence[WorkerReport | None]]) -> Iterator[str
 
 def _normalise_error(error: str) -> str:
     """What was said, without the instants in it: the same trouble is counted together."""
-    return _TIMESTAMPS.sub("…", error.splitlines()[0]) if error else "no word"
+    return _TIMESTAMPS.sub("…", " ".join(error.split())) if error else "no word"

@@ -33,14 +33,13 @@ _ARRIVAL_TIMEOUT_S: Final = 120.0
 """For all that is still on its way; on a busy machine a function takes ten seconds to start, and more."""
 _SLACK_SECRET: Final = "demo-slack"  # noqa: S105 - its name
 _ALERT_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) · alert ")
-_RESOURCE_IDS: Final = re.compile(r" \((vol|i)-[^)]*\)")
+_REGION: Final = re.compile(r" \([a-z]{2}(-[a-z]+)+-\d\)$")
 _EMOJI_LEVELS: Final = {
     "⚪": Level.UNKNOWN,
     "🟢": Level.OK,
     "🔵": Level.WATCH,
     "🟡": Level.WARNING,
-    "🟠": Level.CRITICAL,
-    "🔴": Level.EXHAUSTED,
+    "🔴": Level.CRITICAL,
 }
 
 
@@ -90,7 +89,7 @@ class _RecordingChannel:
 
     def send(self, alert: Alert) -> None:
         reason = f" ({alert.evidence['reason']})" if alert.kind is AlertKind.FLIP_REFUSED else ""
-        headline = f"{_RESOURCE_IDS.sub('', format_title(alert))}{reason}"
+        headline = f"{_REGION.sub('', format_title(alert))}{reason}"
         self.notifications.append(
             Notification(at_s=alert.at_s, headline=headline, level=alert_urgency(alert))
         )
@@ -181,7 +180,7 @@ class DeployedWatchdog:
         at_s = datetime.fromisoformat(match[1]).timestamp() if match else self.stack.endpoint.fleet.now_s()
         emoji, _, headline_text = message.text.partition(" ")
         level = _EMOJI_LEVELS.get(emoji)
-        headline = _RESOURCE_IDS.sub("", headline_text if level else message.text)
+        headline = _REGION.sub("", headline_text if level else message.text)
         return Notification(at_s=at_s, headline=headline, level=level or Level.UNKNOWN)
 
 

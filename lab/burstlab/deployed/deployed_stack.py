@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
 
+from botocore.config import Config
+
 from burstlab.deployed.local_aws import LocalAws
 from burstlab.fake_aws.server import Endpoint
 from burstwatch.core.errors import BurstwatchError
@@ -21,6 +23,8 @@ _HANDLER_PATH: Final = "burstwatch.handlers.{handler_name}.handler"
 _SOURCE: Final = "burstlab"
 _IDLE_TIMEOUT_S: Final = 60.0  # a flip function runs for less than a second here
 _POLL_INTERVAL_S: Final = 0.02  # a queue on the same machine; the demo waits for this at every tick
+_CLIENT_CONFIG: Final = Config(retries={"mode": "standard", "total_max_attempts": 10})
+"""Of ten concurrent functions none may be free while slow ones start; the Scheduler would try again."""
 _UPDATE_TIMEOUT_S: Final = 15.0  # ministack changes a function at once
 _MAX_EVENTS_PER_CALL: Final = 10
 """The most that PutEvents takes."""
@@ -109,7 +113,7 @@ class DeployedStack:
     def client(self, service: str) -> Any:
         """A boto3 client of the local AWS, kept."""
         if service not in self._clients:
-            self._clients[service] = self.aws.client(service)
+            self._clients[service] = self.aws.client(service, config=_CLIENT_CONFIG)
         return self._clients[service]
 
     def use_lab_endpoint(self) -> None:

@@ -10,7 +10,15 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from burstlab.fake_aws.cloudwatch_alarms import ALARM_ACTIONS
-from burstlab.fake_aws.metrics import STATISTICS, UNITS, Datapoints, read_datapoints, read_instance_balances
+from burstlab.fake_aws.instance_metrics import INSTANCE_UNITS, read_instance_datapoints
+from burstlab.fake_aws.metrics import (
+    EXCEEDED_CHECKS,
+    STATISTICS,
+    UNITS,
+    Datapoints,
+    read_datapoints,
+    read_exceeded_checks,
+)
 from burstlab.fake_aws.protocols import (
     Call,
     Response,
@@ -23,8 +31,8 @@ from burstlab.fake_aws.protocols import (
 from burstlab.fake_aws.resource_metrics import read_resource_metric
 from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
-from burstlab.model.instance import BALANCES
 from burstlab.model.minute_history import MINUTE_S
+from burstlab.model.simulated_volume import SimulatedVolume
 from burstlab.model.volume import MetricFault
 
 # Source: CloudWatch API reference, GetMetricData
@@ -90,54 +98,43 @@ class CloudWatchApi:
         stat = query["MetricStat"]
         metric = stat["Metric"]
         name, label = metric["MetricName"], query.get("Label") or metric["MetricName"]
-        if metric["Namespace"] == "AWS/EC2" and name in BALANCES:
-            points = self._instance_balances(stat, request, now_s)
-            return _Result(query_id=query["Id"], label=label, points=points)
+        span: dict[str, Any] = {
+            "period_s": int(stat["Period"]),
+            "from_s": request.from_s,
+            "to_s": request.to_s,
+            "now_s": now_s,
+            "settings": self._fleet.settings,
+        }
+        points, fault = Datapoints([], []), None
         resource = read_resource_metric(self._fleet, stat, request.from_s, request.to_s, now_s)
         if resource is not None:
-            return _apply_fault(
-                _Result(query_id=query["Id"], label=label, points=resource.points), resource.fault
-            )
-        if metric["Namespace"] != "AWS/EBS" or not self._publishes(name):
+            points, fault = resource.points, resource.fault
+        elif metric["Namespace"] == "AWS/EC2" and name in INSTANCE_UNITS:
+            instance_id = _dimension_values(metric, "InstanceId")[0]
+            instance = self._fleet.bring_up_to_now(instance_id)
+            if instance is not None and stat.get("Unit", INSTANCE_UNITS[name]) == INSTANCE_UNITS[name]:
+                fault = instance.metric_fault
+                points = read_instance_datapoints(instance, name, stat["Stat"], **span)
+        elif metric["Namespace"] == "AWS/EBS" and name in EXCEEDED_CHECKS:
+            volume_id, instance_id = _dimension_values(metric, "VolumeId", "InstanceId")
+            volume, instance = self._find_volume(volume_id), self._fleet.instances.get(instance_id)
+            if volume is not None and instance is not None and stat.get("Unit", "None") == "None":
+                fault = volume.metric_fault
+                points = read_exceeded_checks(volume, instance, name, stat["Stat"], **span)
+        elif metric["Namespace"] == "AWS/EBS" and self._publishes(name):
+            volume = self._find_volume(_dimension_values(metric, "VolumeId")[0])
+            if volume is not None and stat.get("Unit", UNITS[name]) == UNITS[name]:
+                fault = volume.metric_fault
+                points = read_datapoints(volume, name, stat["Stat"], **span)
+        else:
             points = self._read_from_moto(query, request)
-            return _Result(query_id=query["Id"], label=label, points=points)
-        volume_id = _single_dimension(metric, "VolumeId")
-        volume = self._fleet.get(volume_id) if volume_id else None
-        if volume is None or stat.get("Unit", UNITS[name]) != UNITS[name]:
-            return _Result(query_id=query["Id"], label=label, points=Datapoints([], []))
-        volume.catch_up(int(now_s))
-        points = read_datapoints(
-            volume,
-            name,
-            stat["Stat"],
-            period_s=int(stat["Period"]),
-            from_s=request.from_s,
-            to_s=request.to_s,
-            now_s=now_s,
-            settings=self._fleet.settings,
-        )
-        return _apply_fault(_Result(query_id=query["Id"], label=label, points=points), volume.metric_fault)
+        return _apply_fault(_Result(query_id=query["Id"], label=label, points=points), fault)
+
+    def _find_volume(self, volume_id: str) -> SimulatedVolume | None:
+        return self._fleet.find(volume_id) if volume_id in self._fleet else None
 
     def _publishes(self, metric: str) -> bool:
         return metric in UNITS and (UNITS[metric] != "Bytes" or self._fleet.settings.publishes_bytes)
-
-    def _instance_balances(
-        self, stat: Mapping[str, Any], request: _MetricDataRequest, now_s: float
-    ) -> Datapoints:
-        metric = stat["Metric"]
-        instance = self._fleet.instances.get(_single_dimension(metric, "InstanceId") or "")
-        if instance is None or stat.get("Unit", "Percent") != "Percent":
-            return Datapoints([], [])
-        return read_instance_balances(
-            instance,
-            metric["MetricName"],
-            stat["Stat"],
-            period_s=int(stat["Period"]),
-            from_s=request.from_s,
-            to_s=request.to_s,
-            now_s=now_s,
-            settings=self._fleet.settings,
-        )
 
     def _read_from_moto(self, query: Mapping[str, Any], request: _MetricDataRequest) -> Datapoints:
         """A metric someone put there with PutMetricData."""
@@ -248,10 +245,10 @@ def _parse_instant_s(parameters: Mapping[str, Any], name: str) -> float:
     return float(value)
 
 
-def _single_dimension(metric: Mapping[str, Any], name: str) -> str | None:
-    """What a metric is published under: one dimension of this name alone, or the metric does not exist."""
+def _dimension_values(metric: Mapping[str, Any], *names: str) -> list[str]:
+    """What a metric is published under: these dimensions and no others, or the metric does not exist."""
     dimensions = {dimension["Name"]: dimension["Value"] for dimension in metric.get("Dimensions", ())}
-    return dimensions.get(name) if len(dimensions) == 1 else None
+    return [dimensions[name] for name in names] if dimensions.keys() == set(names) else [""] * len(names)
 
 
 def _apply_fault(result: _Result, fault: MetricFault | None) -> _Result:

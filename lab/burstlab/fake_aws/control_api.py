@@ -5,22 +5,48 @@ Everything is JSON. A POST has one object, a GET may have a query (``events?afte
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields
 from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from burstlab.fake_aws import storage_control
-from burstlab.fake_aws.faults import FaultRegistry, parse_fault
+from burstlab.fake_aws.faults import Fault, FaultRegistry, parse_fault
 from burstlab.fake_aws.protocols import Response
 from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
+from burstlab.model.modification import ModifyRequest
+from burstlab.model.settings import changeable_settings
 from burstlab.model.volume import MetricFault
 from burstwatch.core.errors import BurstwatchError
 
 CONTROL_PATH: Final = "/_lab/"
 _PARAMETER_SOURCES: Final = {"GET": "query, as in ?name=value", "POST": "JSON object"}
+
+_ROUTE_FIELDS: Final[dict[tuple[str, str], Sequence[str]]] = {
+    ("POST", "clock"): ("speed",),
+    ("POST", "advance"): ("seconds",),
+    ("POST", "load"): ("volume_id", "load", "in_seconds?"),
+    ("POST", "balance"): ("volume_id", "balance_pct"),
+    ("POST", "tags"): ("volume_id", "tags"),
+    ("POST", "attach"): ("volume_id", "instance_id?"),
+    ("POST", "detach"): ("volume_id", "instance_id?"),
+    ("POST", "instance"): ("instance_id", "state?", "instance_type?", "detailed_monitoring?"),
+    ("POST", "instance-balance"): ("instance_id", "io_pct?", "byte_pct?"),
+    ("POST", "instance-bucket"): ("instance_id", "io_pct?", "byte_pct?"),
+    ("POST", "status"): ("volume_id", "status"),
+    ("POST", "modify"): ("volume_id", *(f"{field.name}?" for field in fields(ModifyRequest))),
+    ("POST", "end-modification"): ("volume_id", "state?"),
+    ("GET", "modifications"): ("volume_id",),
+    ("GET", "events"): ("after?",),
+    ("POST", "settings"): tuple(f"{name}?" for name in changeable_settings()),
+    ("POST", "gap"): ("volume_id|instance_id", "seconds", "in_seconds?"),
+    ("POST", "metric-fault"): ("volume_id|instance_id", "status_code", "message?"),
+    ("POST", "faults"): tuple(f"{field.name}?" for field in fields(Fault)),
+    ("POST", "latency"): ("ms", "action?"),
+}
+"""The fields of the routes that have any; one with a question mark may be left out."""
 
 
 class ControlError(BurstwatchError):
@@ -50,6 +76,8 @@ class ControlApi:
             ("POST", "detach"): self._detach,
             ("POST", "instance"): self._set_instance,
             ("POST", "instance-balance"): self._set_instance_balance,
+            ("POST", "instance-bucket"): self._fill_instance,
+            ("GET", "instances"): self._list_instances,
             ("POST", "status"): self._set_status,
             ("POST", "modify"): self._modify,
             ("POST", "end-modification"): self._end_modification,
@@ -95,8 +123,12 @@ class ControlApi:
     def _index(self, _: Mapping[str, Any]) -> Any:
         return {
             "volumes": len(self._fleet),
-            "routes": [f"{method} {CONTROL_PATH}{name}" for method, name in self._routes]
-            + [f"GET {CONTROL_PATH}truth/VOLUME_ID"],
+            "routes": [
+                " ".join([method, f"{CONTROL_PATH}{name}", *_ROUTE_FIELDS.get((method, name), ())])
+                for method, name in self._routes
+            ]
+            + [f"GET {CONTROL_PATH}truth/VOLUME_OR_INSTANCE_ID"],
+            "fields": "POST: one JSON object; GET: the query, as in ?name=value; name?: may be left out",
         }
 
     def _get_clock(self, _: Mapping[str, Any]) -> Any:
@@ -118,8 +150,24 @@ class ControlApi:
                 for volume in self._fleet
             ]
 
-    def _get_truth(self, volume_id: str) -> Any:
-        return _with_iso_dates(asdict(self._fleet.truth(volume_id)))
+    def _list_instances(self, _: Mapping[str, Any]) -> Any:
+        with self._fleet.lock:
+            return [
+                {
+                    "instance_id": instance.instance_id,
+                    "instance_type": instance.instance_type,
+                    "state": instance.state,
+                    "detailed_monitoring": instance.detailed_monitoring,
+                    "volumes": [volume.volume_id for volume in instance.volumes],
+                    "tags": instance.tags,
+                }
+                for instance in self._fleet.instances.values()
+            ]
+
+    def _get_truth(self, resource_id: str) -> Any:
+        if resource_id in self._fleet.instances:
+            return _with_iso_dates(asdict(self._fleet.instance_truth(resource_id)))
+        return _with_iso_dates(asdict(self._fleet.truth(resource_id)))
 
     def _set_load(self, request: Mapping[str, Any]) -> Any:
         self._fleet.set_load(request["volume_id"], str(request["load"]), self._parse_delay(request))
@@ -137,15 +185,31 @@ class ControlApi:
         return {"instance_id": self._fleet.attach(request["volume_id"], request.get("instance_id"))}
 
     def _detach(self, request: Mapping[str, Any]) -> Any:
-        self._fleet.detach(request["volume_id"])
+        self._fleet.detach(request["volume_id"], request.get("instance_id"))
         return {"volume_id": request["volume_id"]}
 
     def _set_instance(self, request: Mapping[str, Any]) -> Any:
-        states = {"running": self._fleet.start_instance, "stopped": self._fleet.stop_instance}
-        if request["state"] not in states:
-            raise ControlError(f"instance state is {request['state']!r}: give one of {', '.join(states)}")
-        states[request["state"]](request["instance_id"])
-        return {"instance_id": request["instance_id"], "state": request["state"]}
+        """Any of its state, its type (if it is stopped, or to be stopped), and its monitoring."""
+        instance_id, states = request["instance_id"], ("running", "stopped")
+        if not {"state", "instance_type", "detailed_monitoring"} & request.keys():
+            raise KeyError("state")
+        state, instance_type = request.get("state"), request.get("instance_type")
+        if state not in (None, *states):
+            raise ControlError(f"instance state is {state!r}: give one of {', '.join(states)}")
+        if state == "stopped":
+            self._fleet.stop_instance(instance_id)
+        if instance_type is not None:
+            self._fleet.set_instance_type(instance_id, instance_type)
+        if state == "running":
+            self._fleet.start_instance(instance_id)
+        if "detailed_monitoring" in request:
+            self._fleet.set_monitoring(instance_id, detailed=bool(request["detailed_monitoring"]))
+        return dict(request)
+
+    def _fill_instance(self, request: Mapping[str, Any]) -> Any:
+        instance_id, io_pct, byte_pct = request["instance_id"], request.get("io_pct"), request.get("byte_pct")
+        self._fleet.fill_instance(instance_id, io_pct, byte_pct)
+        return self._get_truth(instance_id)
 
     def _set_instance_balance(self, request: Mapping[str, Any]) -> Any:
         instance_id, io_pct, byte_pct = request["instance_id"], request.get("io_pct"), request.get("byte_pct")
@@ -177,7 +241,7 @@ class ControlApi:
     def _hide_metrics(self, request: Mapping[str, Any]) -> Any:
         from_at = self._fleet.clock.now() + timedelta(seconds=float(request.get("in_seconds", 0)))
         to_at = from_at + timedelta(seconds=float(request["seconds"]))
-        self._fleet.hide_metrics(request["volume_id"], from_at=from_at, to_at=to_at)
+        self._fleet.hide_metrics(_resource_id(request), from_at=from_at, to_at=to_at)
         return {"from": from_at.isoformat(), "to": to_at.isoformat()}
 
     def _set_metric_fault(self, request: Mapping[str, Any]) -> Any:
@@ -185,8 +249,8 @@ class ControlApi:
         fault = (
             MetricFault(status_code=status_code, message=request.get("message", "")) if status_code else None
         )
-        self._fleet.set_metric_fault(request["volume_id"], fault)
-        return {"volume_id": request["volume_id"], "status_code": status_code}
+        self._fleet.set_metric_fault(_resource_id(request), fault)
+        return dict(request)
 
     def _add_fault(self, request: Mapping[str, Any]) -> Any:
         self._faults.add(parse_fault(request))
@@ -210,6 +274,12 @@ class ControlApi:
         return self._fleet.clock.now() + timedelta(seconds=float(request["in_seconds"]))
 
 
+def _resource_id(request: Mapping[str, Any]) -> str:
+    """A volume, or an instance."""
+    resource_id: str = request["instance_id"] if "instance_id" in request else request["volume_id"]
+    return resource_id
+
+
 def _parse_query(environ: Mapping[str, Any]) -> Mapping[str, Any]:
     return dict(parse_qsl(environ.get("QUERY_STRING", "")))
 
@@ -217,7 +287,12 @@ def _parse_query(environ: Mapping[str, Any]) -> Mapping[str, Any]:
 def _with_iso_dates(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Moments as JSON has them."""
     return {
-        name: value.isoformat() if isinstance(value, datetime) else value for name, value in fields.items()
+        name: value.isoformat()
+        if isinstance(value, datetime)
+        else _with_iso_dates(value)
+        if isinstance(value, Mapping)
+        else value
+        for name, value in fields.items()
     }
 
 

@@ -4,19 +4,23 @@ Calls are plain function calls instead of HTTP, so that weeks of one-minute tick
 of the watchdog are supported.
 """
 
+import fnmatch
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from burstlab.fake_aws.metrics import read_datapoints
+from burstlab.fake_aws.instance_metrics import read_instance_datapoints
+from burstlab.fake_aws.metrics import read_datapoints, read_exceeded_checks
 from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
+from burstlab.model.instance import LabInstance
+from burstlab.model.instance_types import instance_types
 from burstlab.model.modification import Modification, ModifyRequest, VolumeSpec
 from burstlab.model.simulated_volume import SimulatedVolume
 from burstwatch.adapters.aws.cloudwatch import MetricQuery, MetricsResult
-from burstwatch.core.buckets.series import PERIOD_S, Series
+from burstwatch.core.buckets.series import Series
 
 
 def client_error(code: str, message: str, status: int, operation: str) -> ClientError:
@@ -70,20 +74,34 @@ class InProcessEc2:
             ]
         }
 
-    def describe_instances(self, InstanceIds: Sequence[str] = (), **_: object) -> dict[str, Any]:  # noqa: N803
+    def describe_instances(
+        self,
+        InstanceIds: Sequence[str] = (),  # noqa: N803
+        Filters: Sequence[Mapping[str, Any]] = (),  # noqa: N803
+        **_: object,
+    ) -> dict[str, Any]:
+        states = {entry["Name"]: entry["Values"] for entry in Filters}.get("instance-state-name")
+        documents = (
+            instance_document(instance)
+            for instance_id in InstanceIds or self._fleet.instances
+            if (instance := self._fleet.instances.get(instance_id)) is not None
+        )
         return {
             "Reservations": [
-                {"Instances": [self._instance_document(instance_id)]} for instance_id in InstanceIds
+                {"Instances": [entry]}
+                for entry in documents
+                if states is None or entry["State"]["Name"] in states
             ]
         }
 
-    def _instance_document(self, instance_id: str) -> dict[str, Any]:
-        instance = self._fleet.instances.get(instance_id)
-        state = instance.state if instance else "running"
-        return {"InstanceId": instance_id, "State": {"Name": state}, "InstanceType": "t2.micro"}
-
-    def describe_instance_types(self, **_: object) -> dict[str, Any]:
-        return {"InstanceTypes": []}
+    def describe_instance_types(
+        self,
+        Filters: Sequence[Mapping[str, Any]] = (),  # noqa: N803
+        **_: object,
+    ) -> dict[str, Any]:
+        patterns = {entry["Name"]: entry["Values"] for entry in Filters}.get("instance-type", ())
+        names = {name for pattern in patterns for name in fnmatch.filter(instance_types(), pattern)}
+        return {"InstanceTypes": [instance_types()[name] for name in sorted(names)]}
 
     def modify_volume(
         self,
@@ -130,47 +148,65 @@ class InProcessCloudWatch:
         return MetricsResult(series={query: self._series(query, start_s, end_s) for query in queries})
 
     def _series(self, query: MetricQuery, start_s: float, end_s: float) -> Series:
-        starts_s, values = read_points(
-            self._fleet,
-            query.resource_id,
-            query.metric,
-            query.stat,
-            period_s=PERIOD_S,
-            from_s=int(start_s),
-            to_s=int(end_s),
-        )
+        starts_s, values = read_points(self._fleet, query, from_s=int(start_s), to_s=int(end_s))
         return Series.from_pairs(zip(starts_s, values, strict=True))
 
 
 def read_points(
-    fleet: LabFleet, volume_id: str, metric: str, stat: str, *, period_s: int, from_s: int, to_s: int
+    fleet: LabFleet,
+    query: MetricQuery,
+    *,
+    from_s: int,
+    to_s: int,
 ) -> tuple[Sequence[int], Sequence[float]]:
-    """The starts and the values of what CloudWatch has of a volume now; nothing of one that is not there."""
-    if volume_id not in fleet:
+    """The starts and the values of what CloudWatch has of a volume or an instance now; nothing of others."""
+    resource_id, metric, stat = query.resource_id, query.metric, query.stat
+    span: dict[str, Any] = {
+        "period_s": query.period_s,
+        "from_s": from_s,
+        "to_s": to_s,
+        "now_s": fleet.clock.now_s(),
+        "settings": fleet.settings,
+    }
+    if query.instance_id is not None:
+        volume, instance = fleet.get(resource_id), fleet.instances.get(query.instance_id)
+        if volume is None or instance is None:
+            return (), ()
+        points = read_exceeded_checks(volume, instance, metric, stat, **span)
+    elif resource_id in fleet:
+        points = read_datapoints(fleet.find(resource_id), metric, stat, **span)
+    elif (instance := fleet.bring_up_to_now(resource_id)) is not None:
+        points = read_instance_datapoints(instance, metric, stat, **span)
+    else:
         return (), ()
-    points = read_datapoints(
-        fleet.find(volume_id),
-        metric,
-        stat,
-        period_s=period_s,
-        from_s=from_s,
-        to_s=to_s,
-        now_s=fleet.clock.now_s(),
-        settings=fleet.settings,
-    )
     return points.starts_s, points.values
+
+
+def instance_document(instance: LabInstance) -> dict[str, Any]:
+    """The instance as DescribeInstances returns it, with the fields that the watchdog reads."""
+    return {
+        "InstanceId": instance.instance_id,
+        "State": {"Name": instance.state},
+        "InstanceType": instance.instance_type,
+        "LaunchTime": instance.launched_at,
+        "Monitoring": {"State": "enabled" if instance.detailed_monitoring else "disabled"},
+        "BlockDeviceMappings": [{"Ebs": {"VolumeId": volume.volume_id}} for volume in instance.volumes],
+        "Tags": [{"Key": key, "Value": value} for key, value in instance.tags.items()],
+    }
 
 
 def volume_document(volume: SimulatedVolume) -> dict[str, Any]:
     """The volume as DescribeVolumes returns it, with the fields that the watchdog reads."""
-    configuration, attachment = volume.describe_configuration(), volume.attachment
+    configuration = volume.describe_configuration()
     return {
         "VolumeId": volume.volume_id,
         "VolumeType": configuration.volume_type,
         "Size": volume.size_gib,
         "Iops": configuration.iops,
         "CreateTime": volume.created_at,
-        "Attachments": [{"InstanceId": attachment.instance_id, "State": "attached"}] if attachment else [],
+        "Attachments": [
+            {"InstanceId": attachment.instance_id, "State": "attached"} for attachment in volume.attachments
+        ],
         "Tags": [{"Key": key, "Value": value} for key, value in volume.tags.items()],
         **({"Throughput": configuration.throughput_mib_s} if configuration.throughput_mib_s else {}),
     }

@@ -1,4 +1,4 @@
-"""What CloudWatch shows of a volume or an instance: which datapoints are out, and their statistics."""
+"""What CloudWatch shows of a volume: which datapoints are out, and their statistics."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,7 +8,14 @@ from zlib import crc32
 
 from burstlab.model.fleet import LabSettings
 from burstlab.model.instance import LabInstance
-from burstlab.model.minute_history import MINUTE_S, RETENTION_MINUTES, MinuteRun
+from burstlab.model.instance_types import is_nitro
+from burstlab.model.minute_history import (
+    IOPS_EXCEEDED,
+    MINUTE_S,
+    RETENTION_MINUTES,
+    THROUGHPUT_EXCEEDED,
+    MinuteRun,
+)
 from burstlab.model.simulated_volume import SimulatedVolume
 from burstwatch.core.ebs.volume import CREDITS_PER_PCT
 
@@ -21,8 +28,11 @@ UNITS: Final = {
 }
 STATISTICS: Final = ("Minimum", "Average", "Maximum", "Sum", "SampleCount")
 _KIB: Final = 1024  # the model counts in KiB, CloudWatch in bytes
-_INSTANCE_PERIOD_S: Final = 300
-"""An instance's balances come every five minutes, with detailed monitoring too."""
+EXCEEDED_CHECKS: Final = {
+    "VolumeIOPSExceededCheck": IOPS_EXCEEDED,
+    "VolumeThroughputExceededCheck": THROUGHPUT_EXCEEDED,
+}
+"""The metrics of a volume and the instance it is attached to, with the limit that each is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +43,8 @@ class Datapoints:
     values: list[float]
 
 
-class _Aggregate(NamedTuple):
-    """One minute of a metric in CloudWatch's terms."""
+class Aggregate(NamedTuple):
+    """One interval of a metric in CloudWatch's terms."""
 
     start_s: int
     minimum: float
@@ -69,10 +79,11 @@ def read_datapoints(
     if period_s == MINUTE_S:
         return _minute_datapoints(runs, metric, statistic)
     minutes = (minute for run in runs for minute in _minute_aggregates(run, metric))
-    return _period_datapoints(minutes, statistic, period_s)
+    return period_datapoints(minutes, statistic, period_s)
 
 
-def read_instance_balances(
+def read_exceeded_checks(
+    volume: SimulatedVolume,
     instance: LabInstance,
     metric: str,
     statistic: str,
@@ -83,20 +94,24 @@ def read_instance_balances(
     now_s: float,
     settings: LabSettings,
 ) -> Datapoints:
-    """The same of an instance's balances, for whichever periods some were set."""
-    if not instance.balances:
+    """The same of an exceeded check of a volume: there is one for each instance it is or was attached to.
+
+    None exists for a volume that several instances may share, for magnetic volumes, on an Outpost, or on an
+    instance that is not built on Nitro. Source: EBS user guide, "Amazon CloudWatch metrics for Amazon EBS".
+    """
+    if volume.multi_attached or volume.volume_type == "standard" or volume.outpost_arn is not None:
         return Datapoints([], [])
-    interval_s = _INSTANCE_PERIOD_S
-    first_start_s = max(
-        from_s // period_s * period_s, instance.balances[0].since_s // interval_s * interval_s
+    if not is_nitro(instance.instance_type):
+        return Datapoints([], [])
+    from_s, to_s = from_s // period_s * period_s, -(-to_s // period_s) * period_s
+    hostings = [hosting for hosting in instance.hostings if hosting.volume is volume]
+    minutes = (
+        minute
+        for run in _visible_runs(volume, metric, from_s // MINUTE_S, to_s // MINUTE_S, now_s, settings)
+        for minute in _minute_aggregates(run, metric)
+        if any(hosting.covers(minute.start_s // MINUTE_S) for hosting in hostings)
     )
-    end_start_s = min(-(-to_s // period_s) * period_s, int(now_s - settings.lag_s) - interval_s + 1)
-    starts_s = range(-(-first_start_s // interval_s) * interval_s, end_start_s, interval_s)
-    minimums = (
-        (start_s, instance.min_balance(metric, start_s, start_s + interval_s)) for start_s in starts_s
-    )
-    aggregates = (_Aggregate(start_s, pct, pct, pct, 1.0) for start_s, pct in minimums if pct is not None)
-    return _period_datapoints(aggregates, statistic, period_s)
+    return period_datapoints(minutes, statistic, period_s)
 
 
 def _sample_runs(runs: Iterable[MinuteRun], interval_min: int) -> Iterator[MinuteRun]:
@@ -160,7 +175,7 @@ def _newest_runs(
     volume: SimulatedVolume, minute: int, now_s: float, settings: LabSettings
 ) -> Iterator[MinuteRun]:
     """A minute near the edge of what is out: complete, as far as known, or not there yet."""
-    visible_until_s = now_s - _lag_s(volume, minute, settings)
+    visible_until_s = now_s - datapoint_lag_s(volume.volume_id, minute, settings)
     origin_minute = volume.origin_s // MINUTE_S
     if visible_until_s >= (minute + 1) * MINUTE_S:
         yield from _runs(volume, minute, minute + 1, origin_minute)
@@ -170,15 +185,16 @@ def _newest_runs(
             yield partial._replace(first_minute=minute)
 
 
-def _lag_s(volume: SimulatedVolume, minute: int, settings: LabSettings) -> float:
+def datapoint_lag_s(resource_id: str, minute: int, settings: LabSettings) -> float:
     """The delay of this datapoint: always the same one."""
     if settings.lag_most_s is None:
         return settings.lag_s
-    fraction = crc32(f"{settings.seed}/{volume.volume_id}/{minute}".encode()) / 2**32
+    fraction = crc32(f"{settings.seed}/{resource_id}/{minute}".encode()) / 2**32
     return settings.lag_s + fraction * (settings.lag_most_s - settings.lag_s)
 
 
-def _period_datapoints(aggregates: Iterable[_Aggregate], statistic: str, period_s: int) -> Datapoints:
+def period_datapoints(aggregates: Iterable[Aggregate], statistic: str, period_s: int) -> Datapoints:
+    """The datapoints of periods of this length."""
     starts_s, values = [], []
     for start_s, group in groupby(aggregates, key=lambda aggregate: aggregate.start_s // period_s * period_s):
         starts_s.append(start_s)
@@ -212,7 +228,7 @@ def _step_per_minute(run: MinuteRun, metric: str, statistic: str) -> float:
     return step * round(run.balance_seconds) if statistic == "Sum" else step
 
 
-def _minute_aggregates(run: MinuteRun, metric: str) -> Iterator[_Aggregate]:
+def _minute_aggregates(run: MinuteRun, metric: str) -> Iterator[Aggregate]:
     """A balance is sampled every second; operations are one sum a minute, and so are their bytes."""
     for index in range(run.minute_count):
         start_s = (run.first_minute + index) * MINUTE_S
@@ -221,20 +237,22 @@ def _minute_aggregates(run: MinuteRun, metric: str) -> Iterator[_Aggregate]:
             minimum, mean, maximum = (
                 (value + change) / CREDITS_PER_PCT for value in (run.minimum, run.mean, run.maximum)
             )
-            yield _Aggregate(start_s, minimum, mean, maximum, max(1.0, round(run.balance_seconds)))
+            yield Aggregate(start_s, minimum, mean, maximum, max(1.0, round(run.balance_seconds)))
         else:
-            total = _minute_total(run, metric)
-            yield _Aggregate(start_s, total, total, total, 1.0)
+            total = minute_total(run, metric)
+            yield Aggregate(start_s, total, total, total, 1.0)
 
 
-def _minute_total(run: MinuteRun, metric: str) -> float:
+def minute_total(run: MinuteRun, metric: str) -> float:
     """What a minute of the run sums up to."""
+    if metric in EXCEEDED_CHECKS:
+        return float(run.exceeded & EXCEEDED_CHECKS[metric] > 0)
     if metric.endswith("Ops"):
         return run.read_ops if metric == "VolumeReadOps" else run.write_ops
     return _KIB * (run.read_kib if metric == "VolumeReadBytes" else run.write_kib)
 
 
-def _statistic(minutes: list[_Aggregate], statistic: str) -> float:
+def _statistic(minutes: list[Aggregate], statistic: str) -> float:
     if statistic == "Minimum":
         return min(minute.minimum for minute in minutes)
     if statistic == "Maximum":

@@ -17,7 +17,7 @@ from burstlab.fake_aws.in_process_clients import InProcessEc2, client_error, rea
 from burstlab.fault_injection import fault_models, ledger_faults
 from burstlab.fault_injection.effects import FaultInjector, FaultModel
 from burstlab.model.fleet import LabFleet
-from burstlab.model.instance import BALANCES
+from burstwatch.adapters.aws.cloudwatch import MetricQuery
 
 _INSTANCE_TYPE: Final = "m5.xlarge"
 _INSTANCE_TYPE_DOCUMENT: Final = {
@@ -60,7 +60,9 @@ class Ec2(InProcessEc2):
             "DescribeVolumesModifications", fault_models.DESCRIBE_MODIFICATIONS, action, Filters
         )
 
-    def describe_instances(self, InstanceIds: Sequence[str] = (), **rest: object) -> dict[str, Any]:
+    def describe_instances(  # type: ignore[override]
+        self, InstanceIds: Sequence[str] = (), **rest: object
+    ) -> dict[str, Any]:
         running = {"State": {"Name": "running"}, "InstanceType": _INSTANCE_TYPE}
         response = {
             "Reservations": [
@@ -71,7 +73,7 @@ class Ec2(InProcessEc2):
             "DescribeInstances", fault_models.DESCRIBE_INSTANCES, lambda: response, (InstanceIds, rest)
         )
 
-    def describe_instance_types(self, **request: object) -> dict[str, Any]:
+    def describe_instance_types(self, **request: object) -> dict[str, Any]:  # type: ignore[override]
         response = {"InstanceTypes": [_INSTANCE_TYPE_DOCUMENT]}
         return self._read("DescribeInstanceTypes", fault_models.DESCRIBE_TYPES, lambda: response, request)
 
@@ -126,23 +128,20 @@ class CloudWatch:
         )
         return response
 
-    def _query_result(self, query: Mapping[str, Any], from_s: int, to_s: int) -> dict[str, Any]:
-        stat = query["MetricStat"]
-        name, (dimension,) = stat["Metric"]["MetricName"], stat["Metric"]["Dimensions"]
-        times, values = (
-            read_points(
-                self._fleet,
-                dimension["Value"],
-                name,
-                stat["Stat"],
-                period_s=stat["Period"],
-                from_s=from_s,
-                to_s=to_s,
-            )
-            if name not in BALANCES
-            else ((), ())
+    def _query_result(self, request: Mapping[str, Any], from_s: int, to_s: int) -> dict[str, Any]:
+        stat = request["MetricStat"]
+        metric = stat["Metric"]
+        resource, *others = metric["Dimensions"]
+        query = MetricQuery(
+            resource["Value"],
+            metric["MetricName"],
+            stat["Stat"],
+            dimension=resource["Name"],
+            period_s=stat["Period"],
+            instance_id=others[0]["Value"] if others else None,
         )
-        return {"Id": query["Id"], "Timestamps": times, "Values": values, "StatusCode": "Complete"}
+        times, values = read_points(self._fleet, query, from_s=from_s, to_s=to_s)
+        return {"Id": request["Id"], "Timestamps": times, "Values": values, "StatusCode": "Complete"}
 
 
 _OPERATIONS: Final = {

@@ -241,8 +241,8 @@ def _describe_disk(disk: DiskUnderTest) -> str:
 
 
 def _alert_headline(alert: Alert) -> str:
-    """The title without ids: here every volume has a name."""
-    return format_title(alert).partition(" (vol-")[0]
+    """The title without the region: here all volumes are in one."""
+    return format_title(alert).removesuffix(f" ({alert.volume['region']})")
 
 
 def print_summary(console: Console, incident_run: IncidentRun) -> None:

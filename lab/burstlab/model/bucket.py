@@ -1,7 +1,9 @@
-"""What a gp2 bucket does under a demand: exact, by the moments at which something changes.
+"""What the bucket of a volume does under a demand: exact, by the moments at which something changes.
 
 With baseline b, credits C and served operations s: dC/dt = b - s, between 0 and the bucket's capacity. Here
 s is at most 3,000 while C > 0 and at most b when C = 0. (EBS user guide, "General Purpose SSD volumes".)
+Buckets of other types have other rates. Each has the capacity of gp2's, and an operation takes more or less
+of it: credits are a share of the bucket, whatever its unit.
 On the way to another volume type more than b may be sustained, which costs no credits and earns none.
 Within a stretch of constant demand C is piecewise linear, so a day of steady load costs a handful of steps.
 """
@@ -12,6 +14,7 @@ from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS
 
 FULL_CREDITS: Final = float(BUCKET_CREDITS)
 _NEVER: Final = float("inf")
+_NO_LIMITS: Final = (_NEVER, _NEVER)
 _MIN_STEP_S: Final = 1e-9  # a rest below this is rounding, and must not cost another turn of the loop
 
 
@@ -35,27 +38,32 @@ class ServeResult(NamedTuple):
 
 def split_at_changes(
     *,
-    baseline: int,
+    baseline: float,
     credits_now: float,
     demand_iops: float,
     seconds: float,
     backlog_ops: float | None = None,
-    burst_iops: int = BURST_IOPS,
-    refill_iops: int | None = None,
+    burst_iops: float = BURST_IOPS,
+    refill_iops: float | None = None,
+    limits: tuple[float, float] = _NO_LIMITS,
+    credits_per_op: float = 1.0,
 ) -> list[BucketSegment]:
     """Split ``seconds`` of constant demand where the bucket becomes empty or full, or the backlog is done.
 
     ``backlog_ops=None`` loses what cannot be served; a number queues it, to be served as soon as can be.
-    ``refill_iops`` are the credits per second of an idle volume where that is not the baseline.
+    ``refill_iops`` are the credits per second of an idle volume where that is not the baseline. ``limits``
+    are operations per second that it cannot exceed for other reasons: without and with credits.
     """
     refill = baseline if refill_iops is None else refill_iops
     segments: list[BucketSegment] = []
     remaining_s, current_credits, backlog = seconds, credits_now, backlog_ops or 0.0
     while remaining_s > _MIN_STEP_S:
-        ceiling = max(baseline, burst_iops) if current_credits > 0 else baseline
+        ceiling = (
+            min(max(baseline, burst_iops), limits[1]) if current_credits > 0 else min(baseline, limits[0])
+        )
         served = ceiling if backlog > 0 else min(demand_iops, ceiling)
-        rate = _credit_rate(baseline, refill, current_credits, served)
-        bound_in_s = _seconds_to_bound(current_credits, rate)
+        rate = credit_rate(baseline, refill, current_credits, served) * credits_per_op
+        bound_in_s = seconds_to_bound(current_credits, rate)
         idle_in_s = backlog / (served - demand_iops) if backlog > 0 and served > demand_iops else _NEVER
         step_s = min(remaining_s, bound_in_s, idle_in_s)
         credits_after = (
@@ -90,12 +98,14 @@ def serve(
     )
 
 
-def _credit_rate(baseline: int, refill: int, current_credits: float, served_iops: float) -> float:
+def credit_rate(baseline: float, refill: float, current_credits: float, served_iops: float) -> float:
+    """How the credits change per second; 0 for a full bucket that would be refilled."""
     rate = baseline - served_iops if served_iops > baseline else max(0.0, refill - served_iops)
     return 0.0 if rate > 0 and current_credits >= FULL_CREDITS else rate
 
 
-def _seconds_to_bound(current_credits: float, rate: float) -> float:
+def seconds_to_bound(current_credits: float, rate: float) -> float:
+    """When the bucket is empty or full if it goes on at this rate."""
     if rate < 0:
         return current_credits / -rate
     return (FULL_CREDITS - current_credits) / rate if rate > 0 else _NEVER

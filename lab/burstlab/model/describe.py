@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from burstlab.model.modification import Modification, VolumeSpec
+from burstlab.model.modification import BUCKET_TYPES, Modification, VolumeSpec
 from burstlab.model.modification_progress import ModificationProgress
 from burstlab.model.volume import DEFAULT_IOPS, Attachment, LabVolume
 from burstwatch.core.ebs.volume import baseline_iops
@@ -42,7 +42,7 @@ class DescribedVolume:
         self.zone = definition.zone
         self.outpost_arn = definition.outpost_arn
         self.lacks_gp3 = definition.lacks_gp3
-        self.attachment: Attachment | None = None
+        self.attachments: list[Attachment] = []
         self.broken_status: str | None = None
         self.changes: list[ModificationProgress] = []
         self._open_change: ModificationProgress | None = None
@@ -50,7 +50,12 @@ class DescribedVolume:
 
     @property
     def status(self) -> str:
-        return self.broken_status or ("available" if self.attachment is None else "in-use")
+        return self.broken_status or ("in-use" if self.attachments else "available")
+
+    @property
+    def attachment(self) -> Attachment | None:
+        """The attachment; of a volume that several instances share, the first."""
+        return self.attachments[0] if self.attachments else None
 
     @property
     def baseline_iops(self) -> int:
@@ -128,11 +133,11 @@ class DescribedVolume:
         self._apply_change()
 
     def reports_balance(self) -> bool:
-        """Whether it counts as gp2 for CloudWatch."""
+        """Whether CloudWatch has a BurstBalance of it."""
         change = self._open_change
         if change is not None and change.has_reached(change.settings.balance_switches, self.at_s):
-            return change.target.is_gp2
-        return self.volume_type == "gp2"
+            return change.target.has_bucket
+        return self.volume_type in BUCKET_TYPES
 
     def _apply_change(self) -> None:
         """Apply the effect of the modification so far."""

@@ -13,7 +13,8 @@ from burstlab.model.clock import LabClock
 from burstlab.model.database import Databases
 from burstlab.model.ebs_events import EventLog, LabEvent
 from burstlab.model.file_system import FileSystems
-from burstlab.model.instance import InstanceBalances, LabInstance
+from burstlab.model.instance import Hosting, InstanceBalances, InstanceTruth, LabInstance
+from burstlab.model.instance_group import InstanceGroup, describe_truth, is_calm, join_instances
 from burstlab.model.load import Load
 from burstlab.model.modification import END_STATES, Modification, ModifyRequest
 from burstlab.model.modification_progress import ModificationProgress, plan_change
@@ -49,6 +50,7 @@ class LabFleet:
         self.instances: dict[str, LabInstance] = {}
         self._volumes: dict[str, SimulatedVolume] = {}
         self._changing: dict[str, SimulatedVolume] = {}
+        self._ungrouped: dict[str, LabInstance] = {}
         self._created_count = 0
         self._started_at = self.clock.now()
         self._events = EventLog(self.settings)
@@ -112,6 +114,7 @@ class LabFleet:
             volume = self._volumes.get(volume_id)
             if volume is None:
                 raise FleetError(f"{volume_id} is not in the fleet of {len(self)} volumes")
+            self._group_instances()
             volume.catch_up(self.now_s())
             return volume
 
@@ -125,6 +128,7 @@ class LabFleet:
             volume = self.find(volume_id)
             self._events.cancel_scheduled(volume_id, self.now_s())
             self._schedule_event(volume, "deleteVolume", "deleted")
+            self._set_attachments(volume, [])
             self._changing.pop(volume_id, None)
             del self._volumes[volume_id]
 
@@ -136,7 +140,9 @@ class LabFleet:
         """Ask something else of a volume, from now or from a moment to come."""
         with self.lock:
             at_s = int(at.timestamp()) if at else self.now_s()
-            self.find(volume_id).set_load(load, at_s)
+            volume = self.find(volume_id)
+            volume.set_load(load, at_s)
+            self._regroup(self._hosts_of(volume))
 
     def set_balance(self, volume_id: str, balance_pct: float) -> None:
         """Put the bucket at this level now; for what AWS does not document."""
@@ -171,6 +177,7 @@ class LabFleet:
             change = self.plan_modification(volume_id, request or ModifyRequest(**parameters))
             volume = self._volumes[volume_id]
             volume.begin_change(change)
+            self._regroup(self._hosts_of(volume))
             self._changing[volume_id] = volume
             self._events.schedule_states(volume_id, change)
             return change.describe_at(volume.at_s)
@@ -196,6 +203,7 @@ class LabFleet:
     def changes_in_progress(self) -> list[ModificationProgress]:
         """The modifications in progress, their volumes brought up to now."""
         with self.lock:
+            self._group_instances()
             for volume in self._changing.values():
                 volume.catch_up(self.now_s())
             in_progress = {key: volume for key, volume in self._changing.items() if volume.change is not None}
@@ -212,6 +220,7 @@ class LabFleet:
                 raise FleetError(f"{volume_id} has no modification in progress")
             before = volume.change.state_at(volume.at_s)
             volume.end_change(will_fail=state == "failed")
+            self._regroup(self._hosts_of(volume))
             self._events.cancel_scheduled(volume_id, volume.at_s)
             self._events.schedule_remaining_states(volume_id, volume.changes[-1], after=before)
             return volume.changes[-1].describe_at(volume.at_s)
@@ -237,60 +246,128 @@ class LabFleet:
         with self.lock:
             self.find(volume_id).broken_status = status
 
-    def set_metric_fault(self, volume_id: str, fault: MetricFault | None) -> None:
+    def set_metric_fault(self, resource_id: str, fault: MetricFault | None) -> None:
+        """What GetMetricData says of a volume or an instance."""
         with self.lock:
-            self.find(volume_id).metric_fault = fault
+            resource = self.instances.get(resource_id) or self.find(resource_id)
+            resource.metric_fault = fault
 
     def hide_metrics(
-        self, volume_id: str, *, from_at: datetime, to_at: datetime, only_balance: bool = False
+        self, resource_id: str, *, from_at: datetime, to_at: datetime, only_balance: bool = False
     ) -> None:
-        """A telemetry gap: datapoints whose minute starts in [from, to) never appear."""
+        """A telemetry gap: datapoints of a volume or an instance that start in [from, to) never appear."""
         with self.lock:
-            volume = self.find(volume_id)
-            gaps = volume.balance_gaps if only_balance else volume.gaps
+            resource = self.instances.get(resource_id) or self.find(resource_id)
+            gaps = resource.balance_gaps if only_balance else resource.gaps
             gaps.append((from_at.timestamp(), to_at.timestamp()))
 
     def attach(self, volume_id: str, instance_id: str | None = None, device: str = "/dev/xvda") -> str:
         """Attach a volume to an instance (its own by default) and answer the instance's id.
+
+        One that is multi-attached may be on several instances.
 
         Raises:
             AwsError: a modification of it is ``modifying``.
         """
         with self.lock:
             volume = self.find(volume_id)
-            if volume.attachment is not None:
+            instance_id = instance_id or self._make_id("i", volume.number)
+            is_on_it = any(attachment.instance_id == instance_id for attachment in volume.attachments)
+            if volume.attachments and (is_on_it or not volume.multi_attached):
                 raise FleetError(f"{volume_id} is attached already: detach it first")
             check_attach(volume, self.settings)
-            instance = self._get_or_add_instance(instance_id or self._make_id("i", volume.number))
-            volume.attachment = Attachment(
-                instance_id=instance.instance_id, device=device, attached_at=self.clock.now()
-            )
-            volume.running = instance.state == "running"
+            self._get_or_add_instance(instance_id)
+            attachment = Attachment(instance_id=instance_id, device=device, attached_at=self.clock.now())
+            self._set_attachments(volume, [*volume.attachments, attachment])
             self._schedule_event(volume, "attachVolume", "succeeded")
-            return instance.instance_id
+            return instance_id
 
-    def detach(self, volume_id: str) -> None:
+    def detach(self, volume_id: str, instance_id: str | None = None) -> None:
+        """Detach a volume from an instance, by default from all of them."""
         with self.lock:
             volume = self.find(volume_id)
-            if volume.attachment is not None:
+            remaining = [
+                attachment
+                for attachment in volume.attachments
+                if instance_id is not None and attachment.instance_id != instance_id
+            ]
+            if len(remaining) < len(volume.attachments):
                 self._schedule_event(volume, "DetachVolume", "")
-            volume.attachment, volume.running = None, False
+                self._set_attachments(volume, remaining)
 
     def add_instance(self, instance: LabInstance) -> None:
-        """Declare an instance before volumes are attached to it, if its type or state matters."""
+        """Declare an instance before volumes are attached to it, if its type or state matters.
+
+        Raises:
+            FleetError: an instance of this id has volumes already.
+        """
         with self.lock:
+            known = self.instances.get(instance.instance_id)
+            if known is not None and known.volumes:
+                raise FleetError(
+                    f"{instance.instance_id} has volumes already: declare it before these are added"
+                )
             self.instances[instance.instance_id] = instance
 
     def terminate_instance(self, instance_id: str) -> None:
         """End an instance; the volumes that were created with it are deleted, the others detached."""
         with self.lock:
             instance = self._find_instance(instance_id)
-            instance.state = "terminated"
-            for volume in self.volumes_attached_to(instance_id):
+            for volume in instance.volumes:
                 if volume.volume_id in instance.own_volumes:
                     self.remove(volume.volume_id)
                 else:
-                    self.detach(volume.volume_id)
+                    self.detach(volume.volume_id, instance_id)
+            self._set_state(instance_id, "terminated")
+
+    def set_instance_type(self, instance_id: str, instance_type: str) -> None:
+        """Change the type of a stopped instance; the buckets of the new type are full.
+
+        Raises:
+            FleetError: it is not stopped.
+        """
+        with self.lock:
+            instance = self._find_instance(instance_id)
+            if instance.state != "stopped":
+                raise FleetError(
+                    f"{instance_id} is {instance.state}: its type can be changed while it is stopped"
+                )
+            self._bring_up_to_now(instance)
+            instance.change_type(instance_type)
+            instance.note_state(self.now_s())
+            self._regroup([instance])
+
+    def set_monitoring(self, instance_id: str, *, detailed: bool) -> None:
+        """Switch the detailed monitoring of an instance on or off."""
+        with self.lock:
+            instance = self._find_instance(instance_id)
+            instance.detailed_monitoring = detailed
+            instance.note_state(self.now_s())
+
+    def fill_instance(
+        self, instance_id: str, io_pct: float | None = None, byte_pct: float | None = None
+    ) -> None:
+        """Put the buckets of an instance at these levels now; None leaves one as it is."""
+        with self.lock:
+            instance = self._find_instance(instance_id)
+            self._bring_up_to_now(instance)
+            instance.fill(io_pct, byte_pct)
+            self._regroup([instance])
+
+    def instance_truth(self, instance_id: str) -> InstanceTruth:
+        """What is really so on an instance."""
+        with self.lock:
+            instance = self._find_instance(instance_id)
+            self._bring_up_to_now(instance)
+            return describe_truth(instance, self.instances, self.now_s())
+
+    def bring_up_to_now(self, instance_id: str) -> LabInstance | None:
+        """An instance with its volumes simulated up to now, or None."""
+        with self.lock:
+            instance = self.instances.get(instance_id)
+            if instance is not None:
+                self._bring_up_to_now(instance)
+            return instance
 
     def new_instance_id(self) -> str:
         """An id that no instance has."""
@@ -317,20 +394,65 @@ class LabFleet:
             at_s = int(at.timestamp()) if at else self.now_s()
             self._find_instance(instance_id).set_balances(InstanceBalances(at_s, io_pct, byte_pct))
 
-    def volumes_attached_to(self, instance_id: str) -> list[SimulatedVolume]:
-        return [
-            volume
-            for volume in self
-            if volume.attachment is not None and volume.attachment.instance_id == instance_id
-        ]
-
     def _set_state(self, instance_id: str, state: str) -> None:
         with self.lock:
             instance = self._find_instance(instance_id)
-            for volume in self.volumes_attached_to(instance_id):
-                volume.catch_up(self.now_s())
-                volume.running = state == "running"
+            self._bring_up_to_now(instance)
             instance.state = state
+            instance.note_state(self.now_s())
+            for volume in instance.volumes:
+                self._set_attachments(volume, volume.attachments)
+
+    def _bring_up_to_now(self, instance: LabInstance) -> None:
+        self._group_instances()
+        for hosting in instance.hostings:
+            hosting.volume.catch_up(self.now_s())
+
+    def _hosts_of(self, volume: SimulatedVolume) -> list[LabInstance]:
+        ids = (attachment.instance_id for attachment in volume.attachments)
+        return [self.instances[instance_id] for instance_id in ids if instance_id is not None]
+
+    def _set_attachments(
+        self, volume: SimulatedVolume, attachments: list[Attachment], at_s: int | None = None
+    ) -> None:
+        """Have a volume attached in this way from a moment on, by default from now on.
+
+        The instances that run get equal parts of its load.
+        """
+        from_s = self.now_s() if at_s is None else at_s
+        before = self._hosts_of(volume)
+        volume.attachments = attachments
+        hosts = self._hosts_of(volume)
+        running = [host for host in hosts if host.state == "running"]
+        concerned = list(dict.fromkeys([*before, *hosts]))
+        for host in concerned:
+            current = next((h for h in host.hostings if h.volume is volume and h.to_s is None), None)
+            share = 1 / len(running) if host in running else 0.0
+            if current is not None and host in hosts and current.share == share:
+                continue
+            if current is not None:
+                current.to_s = from_s
+            if host in hosts:
+                host.hostings.append(Hosting(volume, from_s, share))
+        is_owned = any(attachment.service_owner is not None for attachment in attachments)
+        volume.running = bool(running) or is_owned
+        self._regroup(concerned)
+
+    def _regroup(self, instances: Iterable[LabInstance]) -> None:
+        """Let it be found out again which volumes these instances hold back."""
+        self._ungrouped.update({instance.instance_id: instance for instance in instances})
+
+    def _group_instances(self) -> None:
+        """Find out which instances may hold their volumes back, and simulate those together."""
+        while self._ungrouped:
+            _, instance = self._ungrouped.popitem()
+            instances, volumes = join_instances(instance, self.instances)
+            for connected in instances:
+                self._ungrouped.pop(connected.instance_id, None)
+            for volume in volumes:
+                volume.group = None
+            if volumes and not all(map(is_calm, instances)):
+                InstanceGroup(instances, volumes, self.settings.instance_reset_hour)
 
     def _find_instance(self, instance_id: str) -> LabInstance:
         if instance_id not in self.instances:
@@ -340,17 +462,22 @@ class LabFleet:
     def _attach_initially(
         self, volume: SimulatedVolume, definition: LabVolume, attached_at: datetime
     ) -> None:
-        volume.running = True
-        instance_id = None
+        instance_ids: tuple[str | None, ...] = (None,)
         if definition.service_owner is None:
-            instance = self._get_or_add_instance(definition.instance_id or self._make_id("i", volume.number))
-            volume.running, instance_id = instance.state == "running", instance.instance_id
-        volume.attachment = Attachment(
-            instance_id=instance_id,
-            device=definition.device,
-            attached_at=attached_at,
-            service_owner=definition.service_owner,
-        )
+            own_id = definition.instance_id or self._make_id("i", volume.number)
+            instance_ids = definition.instance_ids or (own_id,)
+            for instance_id in instance_ids:
+                self._get_or_add_instance(instance_id)
+        attachments = [
+            Attachment(
+                instance_id=instance_id,
+                device=definition.device,
+                attached_at=attached_at,
+                service_owner=definition.service_owner,
+            )
+            for instance_id in instance_ids
+        ]
+        self._set_attachments(volume, attachments, volume.at_s)
         if attached_at >= self._started_at:
             self._schedule_event(volume, "attachVolume", "succeeded", attached_at)
 

@@ -7,7 +7,9 @@ operation has 16 KiB, and reads are the share that the load or recording says.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
+from operator import add
 from typing import Final, NamedTuple, Protocol
 
 from burstwatch.core.durations import MINUTE_S
@@ -17,8 +19,9 @@ from burstwatch.core.errors import BurstwatchError
 NEVER_S: Final = 2**53  # beyond any time, and still exact as a float
 OPERATION_KIB: Final = 16.0
 """The size of an operation, if a load does not specify it."""
-MAX_OPERATION_KIB: Final = 256
-"""EBS counts more than this as several operations."""
+MAX_OPERATION_KIB: Final = 1_024
+MAX_SSD_OPERATION_KIB: Final = 256
+"""EBS counts more than this as several operations; of an HDD volume more than 1 MiB."""
 HOUR_S: Final = 3_600
 DAY_S: Final = 24 * HOUR_S
 
@@ -89,6 +92,11 @@ class Recording:
     step_s: int
     read_iops: Sequence[float]
     write_iops: Sequence[float]
+    peak_iops: float = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        peak_iops = max(map(add, self.read_iops, self.write_iops))
+        object.__setattr__(self, "peak_iops", peak_iops)  # the class is frozen
 
     def segment(self, at_s: int, since_s: int) -> Segment:
         step, offset_s = divmod(at_s - since_s, self.step_s)
@@ -250,11 +258,36 @@ def get_operation_kib(load: Load) -> float:
     return load.operation_kib if isinstance(load, SizedLoad) else OPERATION_KIB
 
 
+def peak_iops(load: Load) -> float:
+    """More than it never demands."""
+    if isinstance(load, SizedLoad):
+        return peak_iops(load.load)
+    if isinstance(load, ScaledLoad):
+        return load.scale * peak_iops(load.load)
+    if isinstance(load, Steady):
+        return load.read_iops + load.write_iops
+    if isinstance(load, Cycle):
+        return max(reads + writes for _, reads, writes in load.steps)
+    if isinstance(load, Recording):
+        return load.peak_iops
+    return BURST_IOPS if isinstance(load, Adversary) else inf
+
+
+def is_steady(load: Load) -> bool:
+    """Whether a load asks the same at any time."""
+    return isinstance(_innermost(load), Steady)
+
+
 def repeats_every_minute(load: Load) -> bool:
     """Whether a load asks the same in every minute, so that like minutes can be worked out together."""
+    load = _innermost(load)
+    return isinstance(load, Cycle) and MINUTE_S % sum(seconds for seconds, _, _ in load.steps) == 0
+
+
+def _innermost(load: Load) -> Load:
     while isinstance(load, ScaledLoad | SizedLoad):
         load = load.load
-    return isinstance(load, Cycle) and MINUTE_S % sum(seconds for seconds, _, _ in load.steps) == 0
+    return load
 
 
 def parse_number(text: str, label: str, *, maximum: float) -> float:

@@ -13,13 +13,18 @@ from burstlab.model.load import OPERATION_KIB
 MINUTE_S: Final = 60
 RETENTION_MINUTES: Final = 15 * 24 * 60
 """As long as CloudWatch keeps minutes; Source: CloudWatch API reference, GetMetricData."""
+IOPS_EXCEEDED: Final = 1
+THROUGHPUT_EXCEEDED: Final = 2
 
 _CREDITS_TOLERANCE: Final = 1e-3  # a thousandth of a credit of 5.4 million is rounding
 _OPS_TOLERANCE: Final = 1e-6  # relative; sums of floats in another order differ by less
 
 
 class Interval(NamedTuple):
-    """What a volume did from one moment to another, at constant rates; times are seconds since the origin."""
+    """What a volume did from one moment to another, at constant rates; times are seconds since the origin.
+
+    ``exceeded`` has ``IOPS_EXCEEDED`` and ``THROUGHPUT_EXCEEDED``, the limits that held it back.
+    """
 
     start_s: float
     end_s: float
@@ -29,6 +34,7 @@ class Interval(NamedTuple):
     write_iops: float
     has_balance: bool
     operation_kib: float = OPERATION_KIB
+    exceeded: int = 0
 
     def cut(self, start_s: float, end_s: float) -> "Interval":
         """The part of it between two moments inside it."""
@@ -62,6 +68,7 @@ class MinuteRun(NamedTuple):
     write_kib: float
     seconds: float
     balance_seconds: float
+    exceeded: int = 0
 
     def slice(self, from_minute: int, end_minute: int) -> "MinuteRun":
         """The minutes of it numbered ``from_minute`` up to but not including ``end_minute``."""
@@ -81,6 +88,7 @@ class _OpenMinute:
 
     __slots__ = (
         "balance_seconds",
+        "exceeded",
         "integral",
         "maximum",
         "minimum",
@@ -94,11 +102,13 @@ class _OpenMinute:
     def __init__(self) -> None:
         self.seconds = self.balance_seconds = self.integral = self.read_ops = self.write_ops = 0.0
         self.read_kib = self.write_kib = 0.0
+        self.exceeded = 0
         self.minimum, self.maximum = float("inf"), float("-inf")
 
     def add(self, interval: Interval) -> None:
         seconds = interval.end_s - interval.start_s
         self.seconds += seconds
+        self.exceeded |= interval.exceeded
         self.read_ops += interval.read_iops * seconds
         self.write_ops += interval.write_iops * seconds
         self.read_kib += interval.read_iops * seconds * interval.operation_kib
@@ -124,6 +134,7 @@ class _OpenMinute:
             write_kib=self.write_kib,
             seconds=round(self.seconds, 6),
             balance_seconds=round(balance_seconds, 6),
+            exceeded=self.exceeded,
         )
 
 
@@ -252,12 +263,17 @@ def _to_run(first_minute: int, minute_count: int, interval: Interval) -> MinuteR
         write_kib=interval.write_iops * MINUTE_S * interval.operation_kib,
         seconds=MINUTE_S,
         balance_seconds=MINUTE_S if interval.has_balance else 0,
+        exceeded=interval.exceeded,
     )
 
 
 def _join_runs(last: MinuteRun, run: MinuteRun) -> MinuteRun | None:
     """One run of both if the second continues the first, else None."""
-    is_same_coverage = (run.seconds, run.balance_seconds) == (last.seconds, last.balance_seconds)
+    is_same_coverage = (run.seconds, run.balance_seconds, run.exceeded) == (
+        last.seconds,
+        last.balance_seconds,
+        last.exceeded,
+    )
     if run.first_minute != last.first_minute + last.minute_count or not is_same_coverage:
         return None
     if not (_is_close(run.read_ops, last.read_ops) and _is_close(run.write_ops, last.write_ops)):

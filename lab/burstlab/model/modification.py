@@ -6,6 +6,7 @@ from typing import Final
 
 STATES: Final = ("modifying", "optimizing", "completed", "failed")
 END_STATES: Final = ("completed", "failed")
+BUCKET_TYPES: Final = ("gp2", "st1", "sc1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,11 @@ class VolumeSpec:
     @property
     def is_gp2(self) -> bool:
         return self.volume_type == "gp2"
+
+    @property
+    def has_bucket(self) -> bool:
+        """Whether CloudWatch has a BurstBalance of the type."""
+        return self.volume_type in BUCKET_TYPES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

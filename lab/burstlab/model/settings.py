@@ -24,7 +24,9 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "tag_condition": ("enforced", "ignored", "always refused"),
     "type_condition": ("current", "requested", "ignored", "absent"),
     "efs_mode_rule": ("any", "provisioned"),
+    "exceeded_limit": ("ceiling", "baseline"),
 }
+_HOURS: Final = 24
 _FIXED_SETTINGS: Final = frozenset(
     (
         "region",
@@ -38,6 +40,9 @@ _FIXED_SETTINGS: Final = frozenset(
         "publishes_bytes",
         "queued",
         "seed",
+        "exceeded_limit",
+        "instance_reset_hour",
+        "detailed_hides_balance",
     )
 )
 
@@ -52,7 +57,11 @@ class LabSettings:
     ``large_publish`` lets gp2 volumes that cannot burst (1,000 GiB and more) publish a balance of 100.
     ``idle_publishes=False`` publishes nothing for seconds without operations; ``publishes_bytes=False``
     leaves the bytes of operations to callers of PutMetricData. ``queued`` serves demand later that could
-    not be served, instead of losing it.
+    not be served, instead of losing it. ``exceeded_limit`` is what the exceeded checks of a volume that lives
+    on credits compare with: what it serves now, or its baseline.
+
+    Instances. ``instance_reset_hour`` (UTC) is when their buckets are filled each day, if ever.
+    ``detailed_hides_balance``: with detailed monitoring, no balances are published.
 
     Listings. ``filter_after_page`` cuts a page of all volumes and then filters it, as EC2 may: pages come
     short or empty, with a token. The filters named in ``filters_before_page`` (``tag:*`` for all tags) are
@@ -101,6 +110,10 @@ class LabSettings:
     balance_every_s: int = 60
     queued: bool = False
     seed: int = 0
+    exceeded_limit: str = "ceiling"
+
+    instance_reset_hour: int | None = None
+    detailed_hides_balance: bool = False
 
     filter_after_page: bool = False
     filters_before_page: tuple[str, ...] = ()
@@ -180,8 +193,17 @@ class LabSettings:
             raise ValueError(
                 f"lag_s is {self.lag_s}, lag_most_s {self.lag_most_s}: give 0 <= lag_s <= lag_most_s"
             )
+        if self.instance_reset_hour is not None and not 0 <= self.instance_reset_hour < _HOURS:
+            raise ValueError(
+                f"instance_reset_hour is {self.instance_reset_hour}: give an hour, 0 to 23, or none"
+            )
         if self.balance_every_s < MINUTE_S or self.balance_every_s % MINUTE_S:
             raise ValueError(f"balance_every_s is {self.balance_every_s}: give whole minutes, such as 300")
+
+
+def changeable_settings() -> list[str]:
+    """The settings that can be changed in a running fleet."""
+    return [field.name for field in fields(LabSettings) if field.name not in _FIXED_SETTINGS]
 
 
 def with_changes(settings: LabSettings, changes: Mapping[str, Any]) -> LabSettings:

@@ -10,13 +10,12 @@ from burstlab.model.aws_error import AwsError
 from burstlab.model.describe import GP3_MIN_MIB_S
 from burstlab.model.modification import ModifyRequest, VolumeSpec
 from burstlab.model.settings import LabSettings
-from burstlab.model.volume import DEFAULT_IOPS
+from burstlab.model.volume import DEFAULT_IOPS, MULTI_ATTACH_TYPES
 from burstwatch.core.ebs.volume import baseline_iops, gp2_throughput_mib_s
 
 # Source: EBS user guide, General Purpose SSD (0.25 MiB/s per IOPS)
 _GP3_MAX_MIB_S: Final = 2_000
 _GP3_IOPS_PER_MIB_S: Final = 4
-_MULTI_ATTACH_TYPES: Final = ("io1", "io2")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +80,7 @@ def _check_request(current: VolumeSpec, request: ModifyRequest) -> None:
             "InvalidParameterCombination",
             f"The parameter throughput is not supported for {volume_type} volumes.",
         )
-    if request.multi_attached and volume_type not in _MULTI_ATTACH_TYPES:
+    if request.multi_attached and volume_type not in MULTI_ATTACH_TYPES:
         raise AwsError(
             "InvalidParameterCombination", f"Multi-Attach is not supported for {volume_type} volumes."
         )

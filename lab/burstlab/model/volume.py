@@ -8,6 +8,7 @@ from typing import Final
 from burstlab.model.load import Load
 
 DEFAULT_IOPS: Final = {"gp3": 3_000, "io1": 3_000, "io2": 3_000, "standard": 100, "st1": 500, "sc1": 250}
+MULTI_ATTACH_TYPES: Final = ("io1", "io2")
 STATUS_CODES: Final = ("Forbidden", "InternalError", "PartialData")
 
 
@@ -16,10 +17,11 @@ class LabVolume:
     """A volume as it joins the fleet; what is None the fleet fills in.
 
     An attached volume without ``instance_id`` gets an instance of its own, unless ``service_owner`` is a
-    service that owns the attachment (those have no InstanceId). ``zone`` is the region's first by default;
-    with ``lacks_gp3``, the zone or the Outpost has no gp3. ``shown_iops`` is what DescribeVolumes returns if
-    that differs from the truth (24 for old 8 GiB volumes). The simulation begins at ``starts_at``, with
-    ``balance_pct``.
+    service that owns the attachment (those have no InstanceId). ``instance_ids`` are several instances, for a
+    volume that is ``multi_attached``; they send equal parts of its load. ``zone`` is the region's first by
+    default; with ``lacks_gp3``, the zone or the Outpost has no gp3. ``shown_iops`` is what DescribeVolumes
+    returns if that differs from the truth (24 for old 8 GiB volumes). The simulation begins at ``starts_at``,
+    with ``balance_pct``.
     """
 
     size_gib: int
@@ -33,6 +35,7 @@ class LabVolume:
     attached: bool = True
     attached_at: datetime | None = None
     instance_id: str | None = None
+    instance_ids: tuple[str, ...] = ()
     service_owner: str | None = None
     device: str = "/dev/xvda"
     managed_by: str | None = None
@@ -54,11 +57,24 @@ class LabVolume:
             raise ValueError(
                 f"volume_type is {self.volume_type!r}: give one of gp2, {', '.join(DEFAULT_IOPS)}"
             )
-        if self.service_owner is not None and self.instance_id is not None:
+        if self.instance_ids:
+            self._check_instance_ids()
+        if self.service_owner is not None and (self.instance_id is not None or self.instance_ids):
             raise ValueError(
                 "give service_owner or instance_id: an attachment owned by a service shows no instance"
             )
         check_tags(self.tags)
+
+    def _check_instance_ids(self) -> None:
+        if self.instance_id is not None:
+            raise ValueError("give instance_id or instance_ids, not both")
+        if not (self.multi_attached and self.volume_type in MULTI_ATTACH_TYPES):
+            raise ValueError(
+                f"instance_ids needs multi_attached, and one of {', '.join(MULTI_ATTACH_TYPES)}: "
+                f"a {self.volume_type} volume can be on one instance only"
+            )
+        if len(set(self.instance_ids)) != len(self.instance_ids):
+            raise ValueError(f"instance_ids names an instance twice: {', '.join(self.instance_ids)}")
 
 
 def check_tags(tags: Mapping[str, str | None]) -> None:
@@ -80,7 +96,8 @@ class Truth:
     """What is really so at a moment, which CloudWatch shows only in part and later.
 
     ``stalled_s`` is how long the volume was throttled to its baseline with more demand. ``dry_since`` is None
-    unless it is empty now; ``first_dry_at`` remains. ``ceiling_iops`` is the most it would serve now.
+    unless it is empty now; ``first_dry_at`` remains. ``ceiling_iops`` is the most it would serve now, if
+    neither its throughput nor its instance holds it back. ``credits`` are MiB for st1 and sc1.
     """
 
     volume_id: str

@@ -12,10 +12,19 @@ import click
 from burstlab.main import HELP
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
-from burstlab.model.fleet_file import make_mixed_volumes, make_recorded_volumes, read_volumes
+from burstlab.model.fleet_file import (
+    FleetDefinition,
+    make_mixed_volumes,
+    make_recorded_volumes,
+    put_on_instances,
+    read_fleet,
+)
+from burstlab.model.instance import DEFAULT_INSTANCE_TYPE
+from burstlab.model.instance_types import instance_types
 from burstlab.model.load import NAMED_LOADS
 from burstlab.model.load_parser import list_recordings
 from burstlab.model.storage_file import read_storage
+from burstlab.model.volume import LabVolume
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import format_count
 
@@ -27,14 +36,23 @@ Examples:
   burstlab serve --volumes 10000 --latency-ms 30
   burstlab serve --fleet fleet.yaml --speed 60   a minute each second
   burstlab serve --traces DIR --scale 4 --size 33
+  burstlab serve --volumes 60 --per-instance 6 --instance-type t3.micro
   burstlab serve --as aws-check.json             as burstctl aws-check measured AWS
-  curl -s $AWS_ENDPOINT_URL/_lab/                the requests that control it
+  burstlab serve > lab.env &                     then: eval "$(cat lab.env)"
+  curl -s $AWS_ENDPOINT_URL/_lab/                the requests that control it, and their fields
 \b
 A fleet file:
   volumes:
     - {size_gib: 100, load: docker-loop, tags: {Name: ci-7, "burstwatch:mode": auto}}
     - {size_gib: 8, load: "steady:20", balance_pct: 60, count: 50}
     - {size_gib: 100, load: idle, lacks_gp3: true}   (its zone or Outpost has no gp3)
+    - {size_gib: 2000, volume_type: st1, load: "steady:200@1024", instance_id: i-0a}
+    - {size_gib: 100, volume_type: io2, multi_attached: true, instance_ids: [i-0a, i-0b]}
+  instances:
+    - {instance_id: i-0a, instance_type: m5.large, io_pct: 60, tags: {Name: db-1}}
+    - instance_type: t3.medium
+      count: 20
+      volumes: [{size_gib: 100, volume_type: gp3, load: "steady:2500"}]
   file_systems:
     - {size_gib: 58, load: "steady:400@256%0", balance_pct: 60, tags: {Name: home}}
     - {size_gib: 200, throughput_mode: provisioned, provisioned_mib_s: 20, count: 5}
@@ -66,6 +84,25 @@ A fleet file:
 )
 @click.option(
     "--scale", type=click.FloatRange(0, 1e6), default=1.0, help="Factor for the load, with --traces."
+)
+@click.option(
+    "--per-instance",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Volumes on each instance; not with --fleet.",
+)
+@click.option(
+    "--instance-type",
+    help="Type of the instances, such as m5.large; default: one that holds no volume back.",
+)
+@click.option(
+    "--detailed-hides-balance",
+    is_flag=True,
+    help="Instances with detailed monitoring publish no EBSIOBalance% and EBSByteBalance%.",
+)
+@click.option(
+    "--instance-reset-hour", type=click.IntRange(0, 23), help="Fill the instances' buckets daily, at UTC."
 )
 @click.option(
     "--speed", type=float, default=1.0, show_default=True, help="Lab seconds per second; 1 to 1000."
@@ -132,6 +169,8 @@ def serve(
     traces: Path | None,
     size_gib: int,
     scale: float,
+    per_instance: int,
+    instance_type: str | None,
     speed: float,
     start: datetime | None,
     past_hours: float,
@@ -144,6 +183,8 @@ def serve(
     page_ms: float,
     report: Path | None,
     queued: bool,  # noqa: FBT001
+    detailed_hides_balance: bool,  # noqa: FBT001
+    instance_reset_hour: int | None,
     modify_minutes_per_tib: float,
     balance_after: str,
     latency_ms: float,
@@ -151,13 +192,18 @@ def serve(
     region: str,
     seed: int,
 ) -> None:
-    """Answer AWS clients for a simulated fleet of gp2 volumes, until Ctrl-C.
+    """Answer AWS clients for a simulated fleet of volumes and instances, until Ctrl-C.
 
-    EC2 volumes and their CloudWatch metrics come from the simulation, everything else from moto. Only the
-    loopback interface is listened on.
+    They and their CloudWatch metrics come from the simulation, everything else from moto. Only the loopback
+    interface is listened on.
+
+    It prints "export" lines and then blocks. In a second terminal, paste these lines and run burstctl; the
+    examples show a way without pasting.
     """
-    if sum(definitions is not None for definitions in (volumes, fleet_file, traces)) > 1:
+    if sum(source is not None for source in (volumes, fleet_file, traces)) > 1:
         raise click.UsageError("--volumes, --fleet and --traces exclude each other: give one")
+    if fleet_file and (per_instance > 1 or instance_type):
+        raise click.UsageError("--per-instance and --instance-type: the --fleet file says where volumes are")
     try:
         clock = LabClock(start.replace(tzinfo=UTC) if start else None, speed=speed)
         settings = LabSettings(
@@ -170,6 +216,8 @@ def serve(
             filter_after_page=filter_after_page,
             page_latency_s=page_ms / 1000,
             queued=queued,
+            detailed_hides_balance=detailed_hides_balance,
+            instance_reset_hour=instance_reset_hour,
             modify_minutes_per_tib=modify_minutes_per_tib,
             balance_after=balance_after,
             seed=seed,
@@ -178,13 +226,18 @@ def serve(
             settings = _apply_report(report, settings)
         starts_at = clock.now() - timedelta(hours=past_hours)
         if fleet_file:
-            definitions = read_volumes(fleet_file, starts_at)
-        elif traces:
-            definitions = make_recorded_volumes(traces, size_gib=size_gib, scale=scale, starts_at=starts_at)
+            definition = read_fleet(fleet_file, starts_at)
         else:
-            definitions = make_mixed_volumes(volumes or 12, seed=seed, starts_at=starts_at)
+            lone = (
+                make_recorded_volumes(traces, size_gib=size_gib, scale=scale, starts_at=starts_at)
+                if traces
+                else make_mixed_volumes(volumes or 12, seed=seed, starts_at=starts_at)
+            )
+            definition = _place(lone, per_instance, instance_type, starts_at)
         fleet = LabFleet(clock, settings)
-        fleet.add_all(definitions)
+        for instance in definition.instances:
+            fleet.add_instance(instance)
+        fleet.add_all(definition.volumes)
         if fleet_file:
             storage = read_storage(fleet_file, starts_at)
             fleet.file_systems.add_all(storage.file_systems)
@@ -192,6 +245,20 @@ def serve(
         _serve_until_stopped(fleet, port, latency_ms)
     except (BurstwatchError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _place(
+    volumes: list[LabVolume], per_instance: int, instance_type: str | None, starts_at: datetime
+) -> FleetDefinition:
+    """Volumes that have an instance each by default, which holds nothing back."""
+    if per_instance == 1 and instance_type is None:
+        return FleetDefinition([], volumes)
+    instance_type = instance_type or DEFAULT_INSTANCE_TYPE
+    if instance_type not in instance_types():
+        raise click.UsageError(f"--instance-type: EC2 has no type {instance_type!r}, such as m5.large")
+    return put_on_instances(
+        volumes, per_instance=per_instance, instance_type=instance_type, starts_at=starts_at
+    )
 
 
 def _apply_report(path: Path, settings: LabSettings) -> LabSettings:

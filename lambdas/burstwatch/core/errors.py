@@ -1,5 +1,40 @@
+"""Errors, and sentences for people that keep their cause and their fix apart."""
+
+from typing import Self
+
+
+class Problem(str):
+    """A sentence about what is wrong. Logs and JSON have it whole, ``burstctl`` prints its parts apart.
+
+    ``cause`` says what is wrong and ``fix`` what to do about it; ``fix`` is empty if the sentence has none.
+    """
+
+    __slots__ = ("cause", "fix")
+
+    cause: str
+    fix: str
+
+    def __new__(cls, cause: str, fix: str = "", *, sentence: str | None = None) -> Self:
+        """Make ``cause; fix``, or a longer ``sentence`` with more detail for logs."""
+        problem = super().__new__(cls, sentence or (f"{cause}; {fix}" if fix else cause))
+        problem.cause, problem.fix = cause, fix
+        return problem
+
+    @classmethod
+    def of(cls, text: str) -> "Problem":
+        """The text itself if it has parts, else a problem with the text as its cause."""
+        return text if isinstance(text, Problem) else Problem(text)
+
+
 class BurstwatchError(Exception):
-    """Something we did not expect; its message names the value, the limit and the next step."""
+    """Something we did not expect; its message names the value, the limit and the next step.
+
+    With a ``fix``, the message is the cause alone; ``str()`` joins the two.
+    """
+
+    def __init__(self, message: str = "", *, fix: str = "") -> None:
+        self.problem = Problem(message, fix) if fix else Problem.of(message)
+        super().__init__(self.problem)
 
 
 class LedgerError(BurstwatchError):

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsLocation:
-    """Where the watched volumes are; ``account`` is None where it is not known."""
+    """Where the watched resources are; ``account`` is None where it is not known."""
 
     region: str
     account: str | None = None
@@ -18,6 +18,13 @@ class AwsLocation:
         if self.region.startswith("eusc-"):
             return "console.amazonaws-eusc.eu"
         return f"{self.region}.console.aws.amazon.com"
+
+    def instance_url(self, instance_id: str) -> str:
+        """The console page of an instance."""
+        return (
+            f"https://{self.console_host}/ec2/home?region={self.region}"
+            f"#InstanceDetails:instanceId={instance_id}"
+        )
 
     def volume_url(self, volume_id: str) -> str:
         """The console page of a volume."""

@@ -2,15 +2,23 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
+
+_MAX_COMPARED_CHARS = 60
+"""No known key is this long, and comparing takes time that grows with the square of the length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault of a document, at ``path`` (such as ``levels.warning_within``)."""
+    """One fault of a document, at ``path`` (such as ``levels.warning_within``).
+
+    ``excerpt`` has the faulty line and a second line with a caret below the place, if that helps.
+    """
 
     path: str
     message: str
+    excerpt: str = ""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
@@ -49,11 +57,13 @@ class DocumentReader:
     def has_any(self, *keys: str) -> bool:
         return not self.document.keys().isdisjoint(keys)
 
-    def reject_unknown(self, known_keys: Collection[str], message: str) -> None:
-        """Add a fault for each key that is not known."""
+    def reject_unknown(self, known_keys: Collection[str]) -> None:
+        """Add a fault for each key that is not known, with the key that was probably meant."""
         for key in self.document:
             if key not in known_keys:
-                self.reject(key, message)
+                close = get_close_matches(str(key)[:_MAX_COMPARED_CHARS], known_keys, n=1)
+                hint = f"did you mean {close[0]}? Known" if close else "known"
+                self.reject(key, f"unknown key; {hint} here: {', '.join(known_keys)}")
 
     def reject(self, key: str, message: str) -> None:
         """Add a fault at a key; at the document itself if the key is empty."""

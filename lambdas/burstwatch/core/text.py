@@ -100,9 +100,9 @@ def format_usd(usd: float, *, decimals: int | None = None) -> str:
     return f"{'-' if usd < 0 else ''}${abs(usd):,.{digits}f}"
 
 
-def format_count(count: int, noun: str) -> str:
-    """``1 volume``, ``3,000 volumes``; for nouns with a regular plural."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def format_count(count: int, noun: str, plural: str | None = None) -> str:
+    """``1 volume``, ``3,000 volumes``; ``plural`` is that of a noun which does not take a plain s."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def sanitise(text: str, limit: int) -> str:

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final
 
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader, MetricQuery, MetricsResult
 from burstwatch.adapters.aws.drain_metrics import DrainMetricsReader
-from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.adapters.aws.ec2 import EbsLimitsResult, Ec2Reader
 from burstwatch.adapters.aws.errors import AwsError, AwsFailure
 from burstwatch.core.assessment.drain_cause import DrainMetrics
 from burstwatch.core.buckets.forecast import HORIZONS_MIN
@@ -16,6 +17,12 @@ from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.ebs.volume_ceiling import VolumeCeiling, ceiling_of
+from burstwatch.core.errors import Problem
+from burstwatch.core.instances.instance import Instance
+from burstwatch.core.instances.instance_buckets import INSTANCE_IO
+from burstwatch.core.instances.instance_metrics import InstanceMetrics
+from burstwatch.core.watch.due_instances import DueBucket
 from burstwatch.core.watch.due_volumes import DueVolume
 
 _HORIZON_S: Final = PERIOD_S * max(HORIZONS_MIN)
@@ -29,6 +36,17 @@ _INSTANCE_BALANCE_SPAN_S: Final = PERIOD_S * 15
 """An instance's balances come every five minutes: this far back there is one, even a late one."""
 
 _INSTANCE_BALANCES: Final = ("EBSIOBalance%", "EBSByteBalance%")
+_INSTANCE_SPAN_S: Final = _HORIZON_S + 15 * PERIOD_S
+"""The longest horizon before the newest datapoint, which may be a quarter of an hour old."""
+_INSTANCE_METRICS: Final = {
+    "read_ops": ("EBSReadOps", "Sum", INSTANCE_IO.period_s),
+    "write_ops": ("EBSWriteOps", "Sum", INSTANCE_IO.period_s),
+    "read_bytes": ("EBSReadBytes", "Sum", INSTANCE_IO.period_s),
+    "write_bytes": ("EBSWriteBytes", "Sum", INSTANCE_IO.period_s),
+    "iops_exceeded": ("InstanceEBSIOPSExceededCheck", "Maximum", PERIOD_S),
+    "throughput_exceeded": ("InstanceEBSThroughputExceededCheck", "Maximum", PERIOD_S),
+}
+"""What is read of an instance in trouble. The checks come by the minute, also without detailed monitoring."""
 _QUERIES_PER_CALL: Final = 500
 """The limit of GetMetricData. Source: CloudWatch API reference, GetMetricData."""
 
@@ -41,7 +59,8 @@ class Collector:
     the volumes that EC2 did not describe; without ``has_whole_fleet`` there may be more. ``instance_names``
     are the names of the instances that had to be read, by volume id. ``heartbeat`` is called after each page
     of the fleet and each batch of metrics, and between the parts of a long pass. A pass about some volumes
-    (``only_volume_ids``) reads nothing of the whole Region.
+    (``only_volume_ids``) reads nothing of the whole Region. ``volume_types`` are those that are watched. With
+    ``has_unread_instances``, nothing is known of instances.
     """
 
     ec2: Ec2Reader
@@ -49,6 +68,9 @@ class Collector:
     now_s: float
     gap_after_s: float
     metric_lag_s: float = _METRIC_LATENESS_S
+    volume_types: frozenset[str] = frozenset({"gp2"})
+    watches_instances: bool = False
+    has_unread_instances: bool = False
     drain_metrics_reader: DrainMetricsReader | None = None
     only_volume_ids: frozenset[str] | None = None
     failures: list[str] = field(default_factory=list)
@@ -58,6 +80,7 @@ class Collector:
     heartbeat: Callable[[], None] = lambda: None
     monotonic: Callable[[], float] = monotonic
     _started_at_s: float = field(default=0.0, init=False)
+    _volumes: list[Volume] | None = field(default=None, init=False)
     _in_progress: dict[str, Modification] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -69,16 +92,89 @@ class Collector:
         return self.now_s + self.monotonic() - self._started_at_s
 
     def fleet(self) -> tuple[list[Volume], bool]:
-        """Every gp2 volume of the region, and whether that really is every one."""
+        """Every volume of the region that is watched, and whether that really is every one."""
+        if not self.watches_instances:
+            return self._list_volumes(), self.has_whole_fleet
+        watched = [volume for volume in self._list_volumes() if volume.volume_type in self.volume_types]
+        return watched, self.has_whole_fleet
+
+    def _list_volumes(self) -> list[Volume]:
+        """The volumes of the watched types, or of every type if instances are watched; listed once."""
+        if self._volumes is None:
+            self._volumes = []
+            filters = {} if self.watches_instances else {"volume-type": sorted(self.volume_types)}
+            try:
+                listed = self.ec2.volumes(filters, report_failure=self._add_failure, on_page=self.heartbeat)
+                self._volumes.extend(listed)
+            except AwsError as error:
+                self.failures.append(error.problem)
+                self.has_whole_fleet = False
+        return self._volumes
+
+    def instances(self) -> list[Instance] | None:
+        """Every running instance of the region that has volumes, with its limits; None if that is not known.
+
+        What cannot be read of instances never affects volumes: it is a failure of its own.
+        """
+        try:
+            listed = self.ec2.running_instances(report_failure=self._add_failure, on_page=self.heartbeat)
+            instances = [instance for instance in listed if instance.volume_ids]
+        except AwsError as error:
+            self._add_unread_kind(error.problem)
+            return None
+        return self._with_limits(instances, self._list_volumes())
+
+    def instances_by_id(self, instance_ids: Iterable[str]) -> tuple[list[Instance], list[str]]:
+        """These instances with their limits, and the ids of those that do not exist."""
+        result = self.ec2.instances_by_id(sorted(instance_ids))
+        self._add_failures(result.unread)
+        self.unreadable |= result.unread.keys()
+        volume_ids = {volume_id for instance in result.instances for volume_id in instance.volume_ids}
+        volumes = self._volumes if self._volumes is not None else self.volumes_by_id(volume_ids)[0]
+        return self._with_limits(result.instances, volumes) or [], list(result.missing)
+
+    def describe_instance(self, instance_id: str) -> tuple[Instance | None, list[Volume]]:
+        """One instance and its volumes; what cannot be read of one of them leaves the others as they are.
+
+        The instance is None if it does not exist, or if it is in ``unreadable``, which is a failure.
+        """
+        result = self.ec2.instances_by_id([instance_id])
+        self._add_failures(result.unread)
+        self.unreadable |= result.unread.keys()
         volumes: list[Volume] = []
         try:
-            filters = {"volume-type": ["gp2"]}
-            listed = self.ec2.volumes(filters, report_failure=self._add_failure, on_page=self.heartbeat)
-            volumes.extend(listed)
+            filters = {"attachment.instance-id": [instance_id]}
+            volumes.extend(self.ec2.volumes(filters, report_failure=self._add_failure))
         except AwsError as error:
-            self.failures.append(str(error))
-            self.has_whole_fleet = False
-        return volumes, self.has_whole_fleet
+            self.failures.append(error.problem)
+        if not result.instances:
+            return None, volumes
+        limits_result = self.ec2.ebs_limits([result.instances[0].instance_type])
+        self._add_failures(limits_result.unread)
+        (instance,) = _limited(result.instances[:1], volumes, limits_result)
+        return instance, volumes
+
+    def _with_limits(self, instances: Sequence[Instance], volumes: Iterable[Volume]) -> list[Instance] | None:
+        """The instances with what their types allow and what their volumes serve at best."""
+        result = self.ec2.ebs_limits(sorted({instance.instance_type for instance in instances}))
+        self._add_failures(result.unread)
+        if result.unread and not result.limits:
+            self._add_unread_kind()
+            return None
+        return _limited(instances, volumes, result)
+
+    def _add_unread_kind(self, failure: str | None = None) -> None:
+        """Note that nothing is known of instances in this pass, in one failure."""
+        self.failures += [failure] if failure else []
+        self.has_unread_instances = True
+
+    def larger_types(self, instance_type: str) -> Mapping[str, InstanceLimits]:
+        """The limits of the types of its family; none if they cannot be read, which is reported."""
+        try:
+            return self.ec2.family_limits(instance_type)
+        except AwsError as error:
+            self._add_failures({instance_type: error.failure})
+            return {}
 
     def volumes_by_id(self, volume_ids: Iterable[str]) -> tuple[list[Volume], list[str]]:
         """These volumes, and the ids of those that do not exist."""
@@ -101,7 +197,7 @@ class Collector:
                 for modification in self.ec2.modifications_in_progress(report_failure=self._add_failure):
                     self._in_progress[modification.volume_id] = modification
             except AwsError as error:
-                self.failures.append(str(error))
+                self.failures.append(error.problem)
         return self._in_progress
 
     def smaller_sizes_gib(self) -> dict[str, int]:
@@ -144,10 +240,20 @@ class Collector:
             for i, instance_type in result.types.items()
             if instance_type in limits_result.limits
         }
-        limits |= self._add_balances(
-            {i: type_limits for i, type_limits in limits.items() if _has_buckets(type_limits)}
-        )
-        return {volume_id: limits[i] for volume_id, i in instances.items() if i in limits}
+        bursting = {i: type_limits for i, type_limits in limits.items() if _has_buckets(type_limits)}
+        limits |= self._add_balances(bursting)
+        attached_ids = {i: result.volume_ids.get(i, ()) for i in bursting}
+        ceilings = self._read_ceilings({volume_id for ids in attached_ids.values() for volume_id in ids})
+        return {
+            volume_id: _with_other_volumes(limits[i], volume_id, attached_ids.get(i, ()), ceilings)
+            for volume_id, i in instances.items()
+            if i in limits
+        }
+
+    def _read_ceilings(self, volume_ids: AbstractSet[str]) -> dict[str, VolumeCeiling | None]:
+        """What each of these volumes serves at best; left out where it could not be read."""
+        described = self.ec2.volumes_by_id(sorted(volume_ids)).volumes if volume_ids else ()
+        return {volume.volume_id: ceiling_of(volume) for volume in described}
 
     def balances(self, due: Sequence[DueVolume], in_focus: set[str]) -> dict[str, Series | AwsFailure]:
         """Burst balances by volume id.
@@ -191,6 +297,71 @@ class Collector:
         self._add_failures(result.unread)
         return result.drain_metrics
 
+    def instance_balances(self, due: Iterable[DueBucket]) -> dict[str, Series | AwsFailure]:
+        """The balances of buckets of instances, by their keys in the ledger, over the longest horizon."""
+        queries = {
+            due_bucket.subject: _instance_query(
+                due_bucket.instance.instance_id, due_bucket.kind.metric, "Minimum"
+            )
+            for due_bucket in due
+            if due_bucket.is_polled
+        }
+        if not queries:
+            return {}
+        result = self._read(list(queries.values()), _INSTANCE_SPAN_S)
+        self._add_messages(result.messages)
+        return {
+            subject: result.series.get(query) or result.unread.get(query) or Series(period_s=query.period_s)
+            for subject, query in queries.items()
+        }
+
+    def active_instances(self, instance_ids: Iterable[str], span_s: float) -> set[str]:
+        """Those of these instances for which CloudWatch has another metric of the last ``span_s`` seconds."""
+        queries = [_instance_query(instance_id, "EBSReadOps", "Sum") for instance_id in instance_ids]
+        result = self._read(queries, span_s) if queries else MetricsResult()
+        self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        return {query.resource_id for query, series in result.series.items() if series}
+
+    def instance_metrics(self, instance_ids: Iterable[str]) -> dict[str, InstanceMetrics]:
+        """The load of these instances, and whether CloudWatch says that they exceed their limits."""
+        ids = list(instance_ids)
+        queries = {
+            (instance_id, name): _instance_query(instance_id, metric, statistic, period_s)
+            for instance_id in ids
+            for name, (metric, statistic, period_s) in _INSTANCE_METRICS.items()
+        }
+        result = self._read(list(queries.values()), _INSTANCE_SPAN_S) if queries else MetricsResult()
+        self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        self._add_messages(result.messages)
+        return {
+            instance_id: InstanceMetrics(
+                **{
+                    name: result.series[queries[instance_id, name]]
+                    for name in _INSTANCE_METRICS
+                    if queries[instance_id, name] in result.series
+                }
+            )
+            for instance_id in ids
+        }
+
+    def volume_checks(self, volumes: Iterable[Volume]) -> dict[str, tuple[Series, Series]]:
+        """CloudWatch's checks whether a volume exceeded its IOPS and its throughput limit, by volume id."""
+        queries = {
+            volume.volume_id: tuple(
+                MetricQuery(volume.volume_id, metric, "Maximum", instance_id=volume.instance_id)
+                for metric in ("VolumeIOPSExceededCheck", "VolumeThroughputExceededCheck")
+            )
+            for volume in volumes
+            if volume.instance_id is not None
+        }
+        wanted = [query for pair in queries.values() for query in pair]
+        result = self._read(wanted, OPERATIONS_SPAN_S + self.metric_lag_s) if wanted else MetricsResult()
+        self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        return {
+            volume_id: (result.series.get(iops, Series()), result.series.get(throughput, Series()))
+            for volume_id, (iops, throughput) in queries.items()
+        }
+
     def _read_balances(self, volume_ids: Iterable[str], span_s: float) -> dict[str, Series | AwsFailure]:
         queries = [MetricQuery(volume_id, "BurstBalance", "Minimum") for volume_id in volume_ids]
         result = self._read(queries, span_s)
@@ -229,7 +400,10 @@ class Collector:
         return min(series.closed_by(self.now_s).values, default=None) if series else None
 
     def _add_failure(self, subject: str, failure: AwsFailure) -> None:
-        self.failures.append(f"{subject}: {failure}")
+        problem = failure.problem
+        self.failures.append(
+            Problem(f"{subject}: {problem.cause}", problem.fix, sentence=f"{subject}: {problem}")
+        )
 
     def _add_messages(self, messages: Iterable[str]) -> None:
         """CloudWatch speaks of a call as a whole only when its answer is not whole."""
@@ -240,8 +414,63 @@ class Collector:
         counts = Counter((failure.action, failure.code) for failure in failures.values())
         examples = {(failure.action, failure.code): failure for failure in failures.values()}
         for action_and_code, count in counts.items():
+            problem = examples[action_and_code].problem
             suffix = f" (and {count - 1} more like it)" if count > 1 else ""
-            self.failures.append(f"{examples[action_and_code]}{suffix}")
+            self.failures.append(Problem(problem.cause, problem.fix, sentence=f"{problem}{suffix}"))
+
+
+def _limited(
+    instances: Sequence[Instance], volumes: Iterable[Volume], result: EbsLimitsResult
+) -> list[Instance]:
+    """The instances with the limits of their types, and with what each of their volumes serves at best."""
+    attached_ids = {volume_id for instance in instances for volume_id in instance.volume_ids}
+    ceilings = {
+        volume.volume_id: ceiling_of(volume) for volume in volumes if volume.volume_id in attached_ids
+    }
+    return [
+        replace(
+            instance,
+            limits=result.limits.get(instance.instance_type),
+            limits_error=str(failure) if (failure := result.unread.get(instance.instance_type)) else None,
+            ceilings=_all_known(ceilings.get(volume_id) for volume_id in instance.volume_ids),
+        )
+        for instance in instances
+    ]
+
+
+def _instance_query(
+    instance_id: str, metric: str, statistic: str, period_s: int = INSTANCE_IO.period_s
+) -> MetricQuery:
+    return MetricQuery(instance_id, metric, statistic, "InstanceId", period_s)
+
+
+def _with_other_volumes(
+    limits: InstanceLimits,
+    volume_id: str,
+    attached_ids: Sequence[str],
+    ceilings: Mapping[str, VolumeCeiling | None],
+) -> InstanceLimits:
+    """The limits with what the other volumes of the instance can serve, if that is known of each."""
+    if volume_id not in attached_ids:
+        return limits
+    others = _all_known(ceilings.get(other_id) for other_id in attached_ids if other_id != volume_id)
+    if others is None:
+        return limits
+    return replace(
+        limits,
+        other_iops=sum(ceiling.iops for ceiling in others),
+        other_mib_s=sum(ceiling.mib_s for ceiling in others),
+    )
+
+
+def _all_known(ceilings: Iterable[VolumeCeiling | None]) -> tuple[VolumeCeiling, ...] | None:
+    """The ceilings, or None if one of them is not known."""
+    known: list[VolumeCeiling] = []
+    for ceiling in ceilings:
+        if ceiling is None:
+            return None
+        known.append(ceiling)
+    return tuple(known)
 
 
 def _has_buckets(limits: InstanceLimits) -> bool:

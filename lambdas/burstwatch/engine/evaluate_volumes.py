@@ -1,6 +1,7 @@
 """From the volumes that are due to a decision about each: what is read of them, and what it comes to."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -20,17 +21,22 @@ from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.modification import Modification
-from burstwatch.core.ebs.volume import Volume, baseline_iops, can_burst
+from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.volume import Volume, can_burst
+from burstwatch.core.ebs.volume_bucket import bucket_kind_of, bucket_of
 from burstwatch.core.flips.observed_state import ObservedState, is_on_target
 from burstwatch.core.flips.outcome import Outcome
 from burstwatch.core.flips.return_trigger import is_demand_known
 from burstwatch.core.flips.volume_context import VolumeContext
+from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import Direction, FlipStatus, Hold, active_hold
 from burstwatch.core.ledger.ledger import Change, States
 from burstwatch.core.ledger.volume_state import VolumeState
-from burstwatch.core.policy.policy import FOCUS_TICK, Mode
+from burstwatch.core.policy.bucket_policy import BucketPolicies
+from burstwatch.core.policy.policy import FOCUS_TICK, Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings, read_tags
 from burstwatch.core.policy.windows import WindowState
+from burstwatch.core.resource_type import is_volume_subject
 from burstwatch.core.tag_keys import CRITICAL, IGNORE
 from burstwatch.core.watch.cadence import is_recheck_due, sweep_interval_s
 from burstwatch.core.watch.decide import conclude, evaluate_volume
@@ -40,6 +46,7 @@ from burstwatch.core.watch.missing_volume import drop_state, mark_missing
 from burstwatch.core.watch.pass_report import urgency_of
 from burstwatch.core.watch.record_reading import may_be_idle
 from burstwatch.core.watch.window_status import WindowSchedule
+from burstwatch.core.watch.witness import describe_volume_witness
 from burstwatch.engine.collector import OPERATIONS_SPAN_S, Collector
 from burstwatch.engine.services import Services
 
@@ -70,7 +77,11 @@ class WatchPass:
     keeps_samples: bool = False
     explains_drains: bool = True
     """Whether what drained a volume is read for its alert; a pass that sends none spends nothing on it."""
+    policies: BucketPolicies = field(init=False)
     _volume_settings: dict[str, VolumeSettings] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.policies = BucketPolicies(self.services.policy)
 
     @property
     def known_windows(self) -> frozenset[str]:
@@ -79,14 +90,23 @@ class WatchPass:
             | self.window_schedule.manual_starts.keys()
         )
 
-    def settings_of(self, volume: Volume) -> VolumeSettings:
-        """How a volume wants to be treated: its tags are read once in a pass."""
-        volume_settings = self._volume_settings.get(volume.volume_id)
+    @property
+    def known_ids(self) -> AbstractSet[str]:
+        """The keys of everything that the ledger remembers, readable or not."""
+        return self.states.keys() | self.states.unreadable.keys()
+
+    def policy_of(self, assessment: Assessment) -> Policy:
+        """The policy with the thresholds of the bucket that was assessed."""
+        return self.policies.of(assessment.kind, assessment.bucket)
+
+    def settings_of(self, resource: Volume | Instance) -> VolumeSettings:
+        """How a resource wants to be treated: its tags are read once in a pass."""
+        volume_settings = self._volume_settings.get(resource.resource_id)
         if volume_settings is None:
             volume_settings = read_tags(
-                volume.tags, self.services.policy.mode, known_windows=self.known_windows
+                resource.tags, self.services.policy.mode, known_windows=self.known_windows
             )
-            self._volume_settings[volume.volume_id] = volume_settings
+            self._volume_settings[resource.resource_id] = volume_settings
         return volume_settings
 
 
@@ -95,13 +115,13 @@ def evaluate_due(watch_pass: WatchPass, due: Iterable[DueVolume]) -> None:
     watched: list[DueVolume] = []
     for due_volume in due:
         if due_volume.volume.volume_id in watch_pass.states.unreadable:
-            watch_pass.decisions.append(_unreadable_decision(watch_pass, due_volume.volume))
+            watch_pass.decisions.append(unreadable_decision(watch_pass, _unread(due_volume.volume)))
             continue
         state = watch_pass.states.get(due_volume.volume.volume_id)
         is_ignored = IGNORE in due_volume.volume.tags and watch_pass.settings_of(due_volume.volume).is_ignored
         if is_ignored and not (state is not None and state.has_flip_history):
             watch_pass.ignored.append(due_volume.volume.volume_id)
-            _drop_state(watch_pass, due_volume.volume.volume_id, f"it is tagged {IGNORE}")
+            drop_state_of(watch_pass, due_volume.volume.volume_id, f"it is tagged {IGNORE}")
         else:
             is_being_modified = state is not None and state.flip is not None and state.flip.is_under_way
             watched.append(replace(due_volume, is_being_modified=True) if is_being_modified else due_volume)
@@ -127,15 +147,40 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueVolume]) -> list[D
         if _may_recommend_flip(watch_pass, due_volume.volume, levels.get(due_volume.volume.volume_id))
     ]
     unavailable = watch_pass.services.unavailable_types(candidates, watch_pass.context.now_s)
+    instances, witnesses = _read_instances(watch_pass, assessments, levels)
     results: list[Decision | VolumeEvaluation] = []
     for due_volume in chunk:
         volume_id = due_volume.volume.volume_id
         if assessment := assessments.get(volume_id):
-            with _isolate_errors(watch_pass, volume_id):
+            with isolate_errors(watch_pass, volume_id):
                 volume_context = _volume_context(watch_pass, due_volume.volume, modifications, unread)
-                volume_context = replace(volume_context, unavailable=unavailable.get(volume_id, {}))
+                volume_context = replace(
+                    volume_context,
+                    unavailable=unavailable.get(volume_id, {}),
+                    instance=instances.get(volume_id),
+                    witness=witnesses.get(volume_id, {}),
+                )
                 results.append(_evaluate_one(watch_pass, assessment, levels[volume_id], volume_context))
     return results
+
+
+def _read_instances(
+    watch_pass: WatchPass, assessments: Mapping[str, Assessment], levels: Mapping[str, Level]
+) -> tuple[Mapping[str, InstanceLimits], Mapping[str, Mapping[str, Any]]]:
+    """What the instances of volumes in trouble allow, and CloudWatch's checks of these volumes, by volume id.
+
+    They distinguish the limits of the volume from those of its instance. They are read only if instances are
+    watched: then the function has the permission, and the price has been accepted.
+    """
+    collector = watch_pass.collector
+    if not collector.watches_instances:
+        return {}, {}
+    troubled = [
+        assessments[i].volume for i, level in levels.items() if level.is_alerting and i in assessments
+    ]
+    checks = collector.volume_checks(troubled)
+    witnesses = {volume_id: describe_volume_witness(*pair) for volume_id, pair in checks.items()}
+    return collector.instance_limits(troubled) if troubled else {}, witnesses
 
 
 def _evaluate_one(
@@ -149,19 +194,19 @@ def _evaluate_one(
         assessment,
         watch_pass.states.get(volume.volume_id),
         volume_settings,
-        policy=watch_pass.services.policy,
+        policy=watch_pass.policy_of(assessment),
         context=watch_pass.context,
         volume_context=volume_context,
         classified=level,
     )
     if isinstance(result, Decision):
-        return _release_samples(watch_pass, result)
+        return release_samples(watch_pass, result)
     if watch_pass.explains_drains and result.unexplained_drain is not None:
         return result
-    return _release_samples(watch_pass, conclude(result))
+    return release_samples(watch_pass, conclude(result))
 
 
-def _release_samples(watch_pass: WatchPass, decision: Decision) -> Decision:
+def release_samples(watch_pass: WatchPass, decision: Decision) -> Decision:
     """The decision without the series it was made from: those of a large fleet would not fit in memory."""
     if watch_pass.keeps_samples:
         return decision
@@ -178,9 +223,9 @@ def _conclude_all(watch_pass: WatchPass, results: Iterable[Decision | VolumeEval
         if isinstance(result, Decision):
             watch_pass.decisions.append(result)
             continue
-        with _isolate_errors(watch_pass, result.volume_id):
+        with isolate_errors(watch_pass, result.volume_id):
             decision = conclude(result, drain_causes.get(result.volume_id))
-            watch_pass.decisions.append(_release_samples(watch_pass, decision))
+            watch_pass.decisions.append(release_samples(watch_pass, decision))
 
 
 def _read_drain_causes(
@@ -211,18 +256,19 @@ def _read_drain_causes(
         return {}
 
 
-def _unreadable_decision(watch_pass: WatchPass, volume: Volume) -> Decision:
-    """A volume of which the ledger's memory cannot be read: not judged, as that would be from a blank one."""
-    unreadable = watch_pass.states.unreadable[volume.volume_id]
-    assessment = Assessment(
-        volume=volume,
-        baseline_iops=baseline_iops(volume.size_gib),
-        unknown_reason=UnknownReason.READ_FAILED,
-        unknown_because=str(unreadable),
+def _unread(volume: Volume) -> Assessment:
+    return Assessment(resource=volume, kind=bucket_kind_of(volume), bucket=bucket_of(volume))
+
+
+def unreadable_decision(watch_pass: WatchPass, assessment: Assessment) -> Decision:
+    """A bucket of which the ledger's memory cannot be read: not judged, as that would be from a blank one."""
+    unreadable = watch_pass.states.unreadable[assessment.subject]
+    assessment = replace(
+        assessment, unknown_reason=UnknownReason.READ_FAILED, unknown_because=str(unreadable)
     )
     return Decision(
         assessment=assessment,
-        volume_settings=watch_pass.settings_of(volume),
+        volume_settings=watch_pass.settings_of(assessment.resource),
         level=Level.UNKNOWN,
         previous_level=Level.UNKNOWN,
         action=Action.NONE,
@@ -241,7 +287,7 @@ def _record_stop(watch_pass: WatchPass, remaining_count: int) -> None:
 
 
 @contextmanager
-def _isolate_errors(watch_pass: WatchPass, volume_id: str) -> Iterator[None]:
+def isolate_errors(watch_pass: WatchPass, volume_id: str) -> Iterator[None]:
     """Let an internal error about one volume fail the pass without hiding the other volumes."""
     try:
         yield
@@ -253,9 +299,9 @@ def _isolate_errors(watch_pass: WatchPass, volume_id: str) -> Iterator[None]:
         watch_pass.collector.failures.append(watch_pass.internal_errors[-1])
 
 
-def read_remembered_volumes(watch_pass: WatchPass, volume_ids: set[str]) -> list[Volume]:
+def read_remembered_volumes(watch_pass: WatchPass, volume_ids: AbstractSet[str]) -> list[Volume]:
     """Remembered volumes that were not listed; those that are gone altogether are forgotten."""
-    volumes, missing = watch_pass.collector.volumes_by_id(volume_ids)
+    volumes, missing = watch_pass.collector.volumes_by_id(filter(is_volume_subject, volume_ids))
     drop_missing(watch_pass, missing)
     return volumes
 
@@ -268,10 +314,12 @@ def drop_missing(watch_pass: WatchPass, volume_ids: Iterable[str]) -> None:
         if missing_change is not None:
             watch_pass.dropped.append(missing_change)
         else:
-            _drop_state(watch_pass, volume_id, "the volume was deleted")
+            noun = "volume" if is_volume_subject(volume_id) else "instance"
+            drop_state_of(watch_pass, volume_id, f"the {noun} was deleted")
 
 
-def _drop_state(watch_pass: WatchPass, volume_id: str, reason: str) -> None:
+def drop_state_of(watch_pass: WatchPass, volume_id: str, reason: str) -> None:
+    """Drop the state of a bucket, if there is one, and close its alert."""
     if state := watch_pass.states.get(volume_id):
         watch_pass.dropped.append(
             drop_state(state, reason, policy=watch_pass.services.policy, context=watch_pass.context)
@@ -297,7 +345,7 @@ def _assess_chunk(
 
     def assess_again(volume_id: str, reading: VolumeReading) -> None:
         readings[volume_id] = reading
-        with _isolate_errors(watch_pass, volume_id):
+        with isolate_errors(watch_pass, volume_id):
             assessments[volume_id] = _assess_one(watch_pass, volumes[volume_id], reading)
 
     for due_volume in chunk:
@@ -378,7 +426,7 @@ def _volume_reading(
         balance = balance.since(valid_from_s)
     return VolumeReading(
         balance=balance,
-        read_error=str(series_or_failure) if isinstance(series_or_failure, AwsFailure) else None,
+        read_error=series_or_failure.problem if isinstance(series_or_failure, AwsFailure) else None,
         arrived_at_s=arrived_at_s,
         modified_at_s=modified_at_s,
         smaller_size_gib=smaller_size_gib,
@@ -413,7 +461,7 @@ def _assess_one(watch_pass: WatchPass, volume: Volume, reading: VolumeReading) -
 
 def _is_missing_data(watch_pass: WatchPass, assessment: Assessment) -> bool:
     """Whether CloudWatch shows less than it should: a fault, unless the instance is stopped."""
-    lag_s = watch_pass.services.policy.cadence.metric_lag.total_seconds()
+    lag_s = watch_pass.policy_of(assessment).cadence.metric_lag.total_seconds()
     state = watch_pass.states.get(assessment.volume.volume_id)
     is_being_modified = state is not None and state.flip is not None and state.flip.is_under_way
     is_late = assessment.age_s is not None and assessment.age_s > lag_s and not is_being_modified
@@ -426,27 +474,24 @@ def _find_idle(watch_pass: WatchPass, assessments: Mapping[str, Assessment]) -> 
     Whether a volume serves operations is read when its data ends, and once a day after that. BurstBalance
     returns with the first operation, and each read costs as much as two polls.
     """
-    policy = watch_pass.services.policy
     idle_ids: list[str] = []
     unchecked_ids: list[str] = []
     for volume_id, assessment in assessments.items():
-        state = watch_pass.states.get(volume_id)
+        state, cadence = watch_pass.states.get(volume_id), watch_pass.policy_of(assessment).cadence
         if assessment.unknown_reason is not UnknownReason.TELEMETRY_GAP or not may_be_idle(
             assessment,
             state,
-            policy.cadence,
+            cadence,
             now_s=watch_pass.context.now_s,
             is_first_sweep=watch_pass.watched is None,
         ):
             continue
-        interval_s = sweep_interval_s(assessment.baseline_iops, policy.cadence)
+        interval_s = sweep_interval_s(assessment.bucket, cadence)
         is_calm = state is not None and state.next_poll_at_s is None
         was_idle = is_calm and state is not None and state.reading.unknown_reason is UnknownReason.IDLE
-        is_known = was_idle and not is_recheck_due(
-            volume_id, watch_pass.context.now_s, interval_s, policy.cadence
-        )
+        is_known = was_idle and not is_recheck_due(volume_id, watch_pass.context.now_s, interval_s, cadence)
         (idle_ids if is_known else unchecked_ids).append(volume_id)
-    span_s = policy.telemetry.gap_after.total_seconds()
+    span_s = watch_pass.services.policy.telemetry.gap_after.total_seconds()
     operations = watch_pass.collector.operations(unchecked_ids, span_s=span_s).items()
     return idle_ids + [
         volume_id for volume_id, reads_and_writes in operations if has_no_operations(*reads_and_writes)
@@ -455,7 +500,7 @@ def _find_idle(watch_pass: WatchPass, assessments: Mapping[str, Assessment]) -> 
 
 def _classify(watch_pass: WatchPass, assessment: Assessment) -> Level:
     state = watch_pass.states.get(assessment.volume.volume_id)
-    return classify(assessment, state.level if state else Level.OK, watch_pass.services.policy)
+    return classify(assessment, state.level if state else Level.OK, watch_pass.policy_of(assessment))
 
 
 def _read_modifications(

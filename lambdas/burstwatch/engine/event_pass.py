@@ -65,19 +65,20 @@ def _collect_events(
     """Those of the volumes that are ours.
 
     Events name volumes of every type, so EC2 is asked first, and the ledger only about what may be ours: the
-    gp2 volumes, and what was modified.
+    types that are watched, and what was modified.
     """
+    types = watch_pass.services.policy.resources.volume_types
     described, missing = watch_pass.collector.volumes_by_id(volume_ids)
-    gp2_ids = {volume.volume_id for volume in described if volume.is_gp2}
+    watched_ids = {volume.volume_id for volume in described if volume.volume_type in types}
     unread = frozenset(watch_pass.collector.unreadable)
-    if candidate_ids := (gp2_ids | modified_ids) - unread:
+    if candidate_ids := (watched_ids | modified_ids) - unread:
         watch_pass.states = watch_pass.services.ledger.states_of(candidate_ids)
     known_ids = watch_pass.states.keys() | watch_pass.states.unreadable.keys()
-    if not gp2_ids and not known_ids:
+    if not watched_ids and not known_ids:
         return _EventCollection(unread=unread)
     read_windows_and_holds(watch_pass)
     drop_missing(watch_pass, missing)
-    volumes = [volume for volume in described if volume.is_gp2 or volume.volume_id in known_ids]
+    volumes = [volume for volume in described if volume.volume_id in watched_ids | known_ids]
     # Everything named is due; this notes the windows that the volumes belong to.
     find_forced_volumes(watch_pass, volumes)
     detached_ids = {

@@ -91,7 +91,7 @@ class FreshContext:
             try:
                 self.iops_used[volume_type] = self.services.ec2.provisioned_iops(volume_type)
             except AwsError as error:
-                self.collector.failures.append(str(error))
+                self.collector.failures.append(error.problem)
                 self.iops_used[volume_type] = None
         return self.iops_used[volume_type]
 

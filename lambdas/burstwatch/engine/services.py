@@ -92,5 +92,7 @@ class Services:
             now_s=now_s,
             gap_after_s=self.policy.telemetry.gap_after.total_seconds(),
             metric_lag_s=self.policy.cadence.metric_lag.total_seconds(),
+            volume_types=self.policy.resources.volume_types,
+            watches_instances=self.policy.resources.instance.watch,
             drain_metrics_reader=self.drain_metrics_reader,
         )

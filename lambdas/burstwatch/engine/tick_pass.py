@@ -11,8 +11,16 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.ledger import FleetSnapshot, Ledger, TickKind
 from burstwatch.core.policy.policy import CadencePolicy
+from burstwatch.core.resource_type import is_volume_subject
+from burstwatch.core.watch.due_instances import (
+    DueBucket,
+    bucket_fingerprint,
+    buckets_of,
+    due_buckets_in_sweep,
+)
 from burstwatch.core.watch.due_volumes import DueVolume, due_in_focus, due_in_sweep, fingerprint
 from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.engine.evaluate_instances import read_remembered_buckets
 from burstwatch.engine.evaluate_volumes import WatchPass, read_remembered_volumes, to_due
 from burstwatch.engine.forced_volumes import find_forced_volumes
 from burstwatch.engine.services import Services
@@ -175,12 +183,14 @@ def _collect_focus(watch_pass: WatchPass) -> Collection:
     )
     if not due_ids:
         return Collection()
-    return Collection(due=to_due(watch_pass, read_remembered_volumes(watch_pass, due_ids)))
+    return Collection(
+        due=to_due(watch_pass, read_remembered_volumes(watch_pass, due_ids)),
+        due_buckets=read_remembered_buckets(watch_pass, due_ids),
+    )
 
 
 def _collect_sweep(tick: _ClaimedTick, watch_pass: WatchPass) -> _SweepCollection:
     """What is due of the whole fleet, and what the ledger remembers that is not in it any more."""
-    cadence = tick.services.policy.cadence
     volumes, is_whole = watch_pass.collector.fleet()
     focused_ids = due_in_focus(watch_pass.states, tick.tick_at_s) if tick.has_focus else set[str]()
     due = due_in_sweep(
@@ -192,18 +202,49 @@ def _collect_sweep(tick: _ClaimedTick, watch_pass: WatchPass) -> _SweepCollectio
         forced=find_forced_volumes(watch_pass, volumes) | watch_pass.states.unreadable.keys(),
         instances_restarted=_find_restarted(watch_pass, volumes),
         smaller_sizes_gib=watch_pass.collector.smaller_sizes_gib(),
-        cadence=cadence,
+        policies=watch_pass.policies,
     )
     unlisted_ids = _remembered_ids(watch_pass, focused_ids, is_whole=is_whole) - {
         volume.volume_id for volume in volumes
     }
     unlisted = [DueVolume(volume=volume) for volume in read_remembered_volumes(watch_pass, unlisted_ids)]
+    due_buckets, bucket_fingerprints = _collect_buckets(tick, watch_pass, focused_ids)
     if not is_whole:
-        return _SweepCollection(due=[*due, *unlisted], fingerprints=None)
+        return _SweepCollection(due=[*due, *unlisted], due_buckets=due_buckets, fingerprints=None)
     return _SweepCollection(
         due=[*due, *unlisted],
-        fleet_size=len(volumes),
-        fingerprints=frozenset(fingerprint(volume, cadence) for volume in volumes),
+        due_buckets=due_buckets,
+        fleet_size=len(volumes) + len(bucket_fingerprints),
+        fingerprints=bucket_fingerprints.union(
+            fingerprint(volume, watch_pass.policies) for volume in volumes
+        ),
+    )
+
+
+def _collect_buckets(
+    tick: _ClaimedTick, watch_pass: WatchPass, focused_ids: set[str]
+) -> tuple[list[DueBucket], frozenset[int]]:
+    """The buckets of instances that are due, and the fingerprints of all that are polled.
+
+    If the instances could not be listed, those in focus are read by ID; the others count as new at the next
+    sweep.
+    """
+    known = {subject for subject in watch_pass.known_ids if not is_volume_subject(subject)}
+    instances = watch_pass.collector.instances() if watch_pass.collector.watches_instances else []
+    if instances is None:
+        return read_remembered_buckets(watch_pass, known & focused_ids), frozenset()
+    buckets = list(buckets_of(instances))
+    due = due_buckets_in_sweep(
+        buckets,
+        watch_pass.states,
+        snapshot=tick.snapshot,
+        sweep_at_s=tick.sweep_at_s,
+        focused=focused_ids | watch_pass.states.unreadable.keys(),
+        policies=watch_pass.policies,
+    )
+    unlisted = read_remembered_buckets(watch_pass, known - {due_bucket.subject for due_bucket in buckets})
+    return [*due, *unlisted], frozenset(
+        bucket_fingerprint(due_bucket, watch_pass.policies) for due_bucket in buckets if due_bucket.is_polled
     )
 
 

@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from threading import Lock
 from time import time
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from botocore.awsrequest import AWSRequest
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError
+from botocore.exceptions import BotoCoreError, NoCredentialsError
 from botocore.httpsession import URLLib3Session
 from botocore.session import Session as BotocoreSession
 
@@ -131,11 +131,30 @@ class AwsSession:
     _botocore: BotocoreSession
     region_name: str
     call_limits: CallLimits | None = None
+    _lock: Lock = field(default_factory=Lock)
+    """A session of botocore is not thread-safe, its clients are."""
+
+    def in_region(self, region: str) -> "AwsSession":
+        """The same session in another Region: what it has loaded and the credentials are shared."""
+        return replace(self, region_name=region)
+
+    def require_credentials(self) -> None:
+        """Find the credentials without a call to EC2 or another service of AWS that is read.
+
+        Raises:
+            AwsError: no credentials are found, or they cannot be fetched.
+        """
+        with translate_errors("finding the credentials"), self._lock:
+            if self._botocore.get_credentials() is None:
+                raise NoCredentialsError
 
     def client(self, service_name: Any, *, config: Any, endpoint_url: Any) -> Any:
         if self.call_limits is not None:
             config = self.call_limits.apply_to(config)
-        client = self._botocore.create_client(service_name, config=config, endpoint_url=endpoint_url)
+        with self._lock:
+            client = self._botocore.create_client(
+                service_name, self.region_name, config=config, endpoint_url=endpoint_url
+            )
         if self.call_limits is not None:
             self.call_limits.time_limit.attach(client)
         return client
@@ -146,6 +165,7 @@ class AwsSession:
         """A client with the ``Credentials`` from AssumeRole."""
         return self._botocore.create_client(
             service_name,
+            self.region_name,
             config=config,
             aws_access_key_id=credentials["AccessKeyId"],
             aws_secret_access_key=credentials["SecretAccessKey"],
@@ -172,9 +192,10 @@ def open_session(
         session.get_scoped_config()
         region = region or session.get_config_variable("region") or last_region
     except BotoCoreError as error:
-        raise SettingsError(f"{error}; check --profile, AWS_PROFILE and ~/.aws/config") from error
+        raise SettingsError(str(error), fix="check --profile, AWS_PROFILE and ~/.aws/config") from error
     if not region:
-        raise SettingsError("no AWS region; give --region, set AWS_REGION, or add one to the profile")
+        raise SettingsError("no AWS Region", fix="give --region, set AWS_REGION, or add one to the profile")
+    region = region.lower()
     session.set_config_variable("region", region)
     limit_response_time()
     botocore_hooks.use_fast_timestamps(session)
@@ -243,7 +264,7 @@ def endpoint_clock(url: str) -> Callable[[], float]:
         try:
             return parsedate_to_datetime(response.headers["date"]).timestamp()
         except (KeyError, ValueError) as error:
-            raise ClockError(f"{url} does not return its time; set {CLOCK}=wall") from error
+            raise ClockError(f"{url} does not return its time", fix=f"set {CLOCK}=wall") from error
 
     return read
 
@@ -265,8 +286,9 @@ def _check_clock_skew(response_dict: dict[str, Any] | None, **_: object) -> None
         side = "ahead of" if ahead_s > 0 else "behind"
         raise ClockError(
             f"this machine's clock is {abs(ahead_s) / 60:,.0f} min {side} AWS's ({format_instant(aws_s)}),"
-            f" more than {_MAX_SKEW_S // 60} min. Set it (for example `chronyc makestep`) and run again;"
-            f" for a lab with a time of its own, set {CLOCK}=endpoint"
+            f" more than {_MAX_SKEW_S // 60} min",
+            fix="set it (for example chronyc makestep) and run again; for a lab with a time of its own, set"
+            f" {CLOCK}=endpoint",
         )
 
 
@@ -357,7 +379,7 @@ def build_client(
     try:
         client: BaseClient = session.client(service, config=config, endpoint_url=endpoint_url)
     except (BotoCoreError, ValueError) as error:
-        raise SettingsError(f"{error}; correct the AWS configuration or AWS_ENDPOINT_URL") from error
+        raise SettingsError(str(error), fix="correct the AWS configuration or AWS_ENDPOINT_URL") from error
     botocore_hooks.install_hooks(client)
     calls.attach(client)
     return client

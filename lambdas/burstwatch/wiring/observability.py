@@ -77,6 +77,11 @@ _UNITS: Final = {
 """The units of metrics that are not counts."""
 
 
+def metric_unit(metric: Metric) -> MetricUnit:
+    """The unit in which a metric is sent."""
+    return _UNITS.get(metric, MetricUnit.Count)
+
+
 class Field(StrEnum):
     """Every field of our log lines, besides those that Powertools writes."""
 
@@ -110,7 +115,7 @@ class Telemetry:
     def emit_metric(self, metric: Metric, value: float | None) -> None:
         """Send a metric; an unknown value (None) is not sent."""
         if value is not None:
-            self.metrics.add_metric(name=metric, unit=_UNITS.get(metric, MetricUnit.Count), value=value)
+            self.metrics.add_metric(name=metric, unit=metric_unit(metric), value=value)
 
     def flush(self) -> None:
         """Write the collected metrics in one line of the log."""

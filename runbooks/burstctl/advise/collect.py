@@ -1,7 +1,7 @@
 """Collects what advice needs: the volumes, their history, and the prices of their region."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from burstctl.advise.price_list import ENDPOINT_REGION, PricesResult, read_prices
@@ -9,7 +9,7 @@ from burstctl.advise.rightsizing import Advice, AdviceInput, FleetAdvice, advise
 from burstctl.advise.usage import Usage, summarise_usage
 from burstctl.context.context import CommandContext
 from burstctl.context.metric_resolution import choose_period_s
-from burstctl.context.stacks import open_aws_session
+from burstctl.context.resources import resolve_volumes
 from burstctl.context.volume_histories import (
     METRIC_LAG_S,
     VolumeSelection,
@@ -33,16 +33,16 @@ MAX_USD: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdviceRequest:
-    """What an operator wants advice on; without IDs, all gp2 volumes of the region and all flipped ones."""
+    """What an operator wants advice on; without names, all gp2 volumes of the region and all flipped ones."""
 
-    volume_ids: Sequence[str] = ()
+    names: Sequence[str] = ()
     days: int = 14
     percentile: float = 99.9
     assumes_yes: bool = False
 
     @property
     def is_whole_fleet(self) -> bool:
-        return not self.volume_ids
+        return not self.names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ def _collect_advice(context: CommandContext, request: AdviceRequest) -> AdviceRe
     }
     selection = select_volumes(
         services.build_collector(now_s),
-        request.volume_ids,
+        resolve_volumes(context, request.names, prefers=is_advisable),
         services.policy.mode,
         _unsuited_reason,
         more_ids=flips.keys(),
@@ -155,7 +155,7 @@ def _unsuited_reason(volume: Volume) -> str | None:
 
 
 def _read_prices(context: CommandContext) -> PricesResult:
-    session = open_aws_session(replace(context.options, region=ENDPOINT_REGION))
+    session = context.session.in_region(ENDPOINT_REGION)
     client = build_client(session, "pricing", context.services.calls)
     return read_prices(client, context.services.location.region)
 

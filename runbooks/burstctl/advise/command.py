@@ -1,19 +1,24 @@
 """``burstctl advise``: the configuration that each volume should have permanently."""
 
+import shlex
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
 from typing import Final
 
 import click
 
 from burstctl.advise.collect import MAX_USD, AdviceReport, AdviceRequest, collect_advice
+from burstctl.advise.fleet_text import render_fleet
 from burstctl.advise.iac import IacKind, render_definition
 from burstctl.advise.json import to_csv, to_document
-from burstctl.advise.text import print_notes, render_advice, render_fleet
+from burstctl.advise.rightsizing import Verdict
+from burstctl.advise.text import print_notes, render_advice
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Options, VolumeId, common_options
-from burstctl.cli.output import print_output, to_json
+from burstctl.cli.options import Command, Duration, Options, ResourceName, common_options, last_option
+from burstctl.cli.output import print_info, print_next, print_output, to_json
 from burstctl.context.context import open_readonly
-from burstctl.context.multi_region import print_heading, run_in_regions
+from burstctl.context.multi_region import describe_empty_regions, read_in_regions
 from burstctl.context.multi_region import to_document as to_regions_document
 
 MAX_DAYS: Final = 62
@@ -27,21 +32,20 @@ MAX_PARAGRAPHS: Final = 5
     cls=Command,
     examples=(
         ("burstctl advise", "the whole fleet: a type for each volume, and the saving"),
-        ("burstctl advise vol-0123456789abcdef0", "one volume, with every reason and risk"),
+        ("burstctl advise ci-7", "one volume, with every reason and risk"),
         ("burstctl advise vol-0123456789abcdef0 --iac terraform", "the lines of its definition to change"),
-        ("burstctl advise --days 60 --csv > advice.csv", "two months, for a spreadsheet"),
+        ("burstctl advise --last 60d --csv > advice.csv", "two months, for a spreadsheet"),
         ("burstctl advise --region all --csv > advice.csv", "every enabled region"),
     ),
     page="runbooks/MovingToGp3.md",
     takes_regions=True,
 )
-@click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=VolumeId())
-@click.option(
-    "--days",
-    type=click.IntRange(1, MAX_DAYS),
-    default=14,
-    show_default=True,
-    help="Days of history: by the minute up to 14, by five minutes above.",
+@click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=ResourceName())
+@last_option(
+    Duration(timedelta(days=1), timedelta(days=MAX_DAYS), in_days=True),
+    older="--days",
+    default="14d",
+    text="Length of history: by the minute up to 14d, by five minutes above.",
 )
 @click.option(
     "--percentile",
@@ -63,7 +67,7 @@ def advise(
     volumes: Sequence[str],
     options: Options,
     *,
-    days: int,
+    last: timedelta,
     percentile: float,
     as_csv: bool,
     iac: str | None,
@@ -82,7 +86,7 @@ def advise(
     if iac is not None and not volumes:
         raise click.UsageError("--iac needs the volumes: add their IDs.")
     request = AdviceRequest(
-        volume_ids=list(dict.fromkeys(volumes)), days=days, percentile=percentile, assumes_yes=yes
+        names=list(dict.fromkeys(volumes)), days=last.days, percentile=percentile, assumes_yes=yes
     )
     if options.has_several_regions:
         if volumes:
@@ -97,28 +101,56 @@ def advise(
         elif report.advice:
             print_output(_render(report, iac, shows_all=everything))
         print_notes(report)
-        return ExitCode.FAILED if report.selection.has_failed else ExitCode.OK
+        if not (report.advice or report.selection.has_failed):
+            print_info(f"no volume to advise on in {report.region}")
+        report.selection.print_failures(report.region)
+        if not (options.json or as_csv or iac):
+            _print_next(options, report)
+        return _exit_code(report)
 
 
 def _advise_regions(options: Options, request: AdviceRequest, *, as_csv: bool, shows_all: bool) -> ExitCode:
-    reports: list[AdviceReport] = []
-
-    def advise_region(region_options: Options) -> ExitCode:
-        with open_readonly(region_options) as context:
-            report = collect_advice(context, request)
-        if not (options.json or as_csv) and report.advice:
-            print_heading(report.region, is_first=not any(earlier.advice for earlier in reports))
-            print_output(_render(report, None, shows_all=shows_all))
-        reports.append(report)
-        print_notes(report)
-        return ExitCode.FAILED if report.selection.has_failed else ExitCode.OK
-
-    results = run_in_regions(options, advise_region)
+    reads = read_in_regions(options, lambda context: collect_advice(context, request))
+    reports = list(reads.results.values())
+    with_advice = [report for report in reports if report.advice]
+    reads.print_beginning()
     if options.json:
-        print_output(to_json(to_regions_document([to_document(report) for report in reports], results)))
+        print_output(
+            to_json(to_regions_document([to_document(report) for report in reports], reads.failures))
+        )
     elif as_csv:
         print_output(to_csv(*reports))
-    return results.exit_code
+    elif with_advice:
+        print_output(render_fleet(with_advice, shows_all=shows_all))
+    print_notes(*reports)
+    if empty := [report.region for report in reports if not (report.advice or report.selection.has_failed)]:
+        print_info(describe_empty_regions(options, empty))
+    reads.print_problems({report.region: report.selection.failures for report in reports})
+    for report in reports:
+        replace(report.selection, failures=[]).print_failures(report.region)
+    if not (options.json or as_csv):
+        _print_next(options, *with_advice)
+    return reads.exit_code(_exit_code)
+
+
+def _exit_code(report: AdviceReport) -> ExitCode:
+    return ExitCode.FAILED if report.selection.has_failed else ExitCode.OK
+
+
+def _print_next(options: Options, *reports: AdviceReport) -> None:
+    """Print the commands about the first volume that should be moved."""
+    moves = [
+        (advice, report) for report in reports for advice in report.advice if advice.verdict is Verdict.MOVE
+    ]
+    if not moves or (len(reports) == 1 and len(reports[0].advice) == 1):
+        return
+    advice, report = min(moves, key=lambda move: move[0].urgency)
+    region_options = replace(options, region=report.region) if len(reports) > 1 else options
+    commands = (
+        ["advise", advice.volume.volume_id],
+        ["advise", advice.volume.volume_id, "--iac", "terraform"],
+    )
+    print_next(shlex.join(["burstctl", *command, *region_options.repeated]) for command in commands)
 
 
 def _render(report: AdviceReport, iac: str | None, *, shows_all: bool) -> str:
@@ -126,4 +158,4 @@ def _render(report: AdviceReport, iac: str | None, *, shows_all: bool) -> str:
         return "\n\n".join(render_definition(advice, IacKind(iac)) for advice in report.advice)
     if not report.request.is_whole_fleet and len(report.advice) <= MAX_PARAGRAPHS:
         return "\n\n".join(render_advice(advice, report) for advice in report.advice)
-    return render_fleet(report, shows_all=shows_all or not report.request.is_whole_fleet)
+    return render_fleet([report], shows_all=shows_all or not report.request.is_whole_fleet)

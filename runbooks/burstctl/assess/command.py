@@ -1,81 +1,154 @@
-"""``burstctl assess``: which volumes will be empty, and when."""
+"""``burstctl assess``: which volumes and instances will be empty, and when."""
 
+import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import Any
 
 import click
 
 from burstctl.cli.exit_codes import ExitCode, exit_code_of
-from burstctl.cli.options import Command, Options, VolumeId, common_options
-from burstctl.cli.output import print_output, to_json
-from burstctl.context.context import open_readonly
-from burstctl.context.multi_region import print_heading, run_in_regions, to_document
+from burstctl.cli.options import ALL_REGIONS, Command, Options, ResourceName, common_options
+from burstctl.cli.output import print_info, print_next, print_output, to_json
+from burstctl.context.context import CommandContext, Notes, open_silently
+from burstctl.context.multi_region import describe_empty_regions, read_in_regions, to_document
 from burstctl.context.on_demand_pass import assess_volumes
-from burstctl.render.pass_summary import print_summary
-from burstctl.render.show_report import print_report
+from burstctl.context.resources import resolve_volumes
+from burstctl.render.pass_summary import print_next_for, print_report_failures, print_summary
+from burstctl.render.show_report import print_table
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.errors import AwsError
+from burstwatch.core.resource_type import ResourceType
+from burstwatch.core.text import sanitise
 from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.wiring.bootstrap import AwsSession, get_caller_identity
 
-if TYPE_CHECKING:
-    from documents.report import ReportDocument
+
+class _Kinds(click.ParamType[frozenset[ResourceType]]):
+    """Kinds of resources, separated by commas."""
+
+    name = "kinds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> frozenset[ResourceType]:
+        names = {name.strip() for name in str(value).split(",")}
+        known = list(ResourceType)
+        if unknown := sorted(names - set(known)):
+            listed = ", ".join(known)
+            self.fail(
+                f"{sanitise(unknown[0], 40)!r} is not a kind of resource; write some of {listed}.", param, ctx
+            )
+        return frozenset(map(ResourceType, names))
 
 
 @click.command(
     cls=Command,
     examples=(
         ("burstctl assess", "every gp2 volume of the region, most urgent first"),
-        ("burstctl assess vol-0123456789abcdef0 --region eu-west-1", "one volume, elsewhere"),
+        ("burstctl assess ci-7 --region eu-west-1", "one volume, elsewhere"),
         ("burstctl assess --region eu-west-1 --region us-east-1", "two regions; --region all: every one"),
+        ("burstctl assess --kind ebs,instance", "also the EBS credits of EC2 instances"),
         ("burstctl assess --json | jq '.volumes[0]'", "the most urgent one, for programs"),
     ),
     page="runbooks/BurstBalanceDraining.md",
     takes_regions=True,
+    without=(),
 )
-@click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=VolumeId())
+@click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=ResourceName())
 @click.option("--all", "everything", is_flag=True, help="Show calm volumes too, however many there are.")
+@click.option(
+    "--kind",
+    "kinds",
+    type=_Kinds(),
+    metavar="KIND[,KIND]",
+    help="Look at these kinds only: ebs, instance. Default: those that the policy watches.",
+)
 @common_options
-def assess(volumes: tuple[str, ...], options: Options, *, everything: bool) -> ExitCode:
-    """Show which volumes will run out of credits, and when.
+def assess(
+    volumes: tuple[str, ...], options: Options, *, everything: bool, kinds: frozenset[ResourceType] | None
+) -> ExitCode:
+    """Show which volumes and instances will run out of credits, and when.
 
-    Looks at the VOLUMEs given, or at every gp2 volume of the region; changes nothing.
+    Looks at the VOLUMEs given, or at every watched resource of the region; changes nothing.
 
-    Exits 3 when a volume is at warning or worse, or its data is missing.
+    Exits 3 when a resource is at warning or worse, or its data is missing.
     """
     if options.has_several_regions:
         if volumes:
             raise click.UsageError("VOLUMEs are in one region: give --region once, with its name.")
-        return _assess_regions(options, shows_all=everything)
-    report = _assess_region(options, volumes)
-    print_report(report, as_json=options.json, shows_all=everything or bool(volumes))
+        return _assess_regions(options, kinds, shows_all=everything)
+    notes = Notes()
+    with open_silently(options, notes) as context:
+        report, session = _assess(volumes, kinds, context), context.session
+    notes.print_beginning()
+    if options.json:
+        print_output(to_json(report.to_document()))
+    else:
+        print_table([report], shows_all=everything or bool(volumes))
     print_summary(report)
+    print_report_failures(report)
+    if report.decisions or not report.failures:
+        notes.print_warnings()
+    if not options.json and _is_empty(report):
+        _print_empty(options, report.region, session)
+    elif not options.json:
+        print_next_for({report.region: options.repeated}, report)
     return exit_code_of(report, exit_zero=options.exit_zero)
 
 
-def _assess_region(options: Options, volumes: tuple[str, ...] = ()) -> PassReport:
-    with open_readonly(options) as context:
-        context.progress.begin()
-        try:
-            report = assess_volumes(
-                context.services, tuple(dict.fromkeys(volumes)), now_s=context.services.clock()
-            )
-        finally:
-            context.progress.end()
-        return replace(report, ledger=context.ledger_location)
+def _assess(
+    names: tuple[str, ...], kinds: frozenset[ResourceType] | None, context: CommandContext
+) -> PassReport:
+    services = context.services
+    if kinds is not None:
+        services = replace(services, policy=services.policy.watching(kinds))
+    context.progress.begin()
+    try:
+        volume_ids = resolve_volumes(context, names)
+        report = assess_volumes(services, volume_ids, now_s=services.clock())
+    finally:
+        context.progress.end()
+    return replace(report, ledger=context.ledger_location)
 
 
-def _assess_regions(options: Options, *, shows_all: bool) -> ExitCode:
-    reports: list[ReportDocument] = []
+def _is_empty(report: PassReport) -> bool:
+    return not (report.decisions or report.failures or report.missing)
 
-    def assess_region(region_options: Options) -> ExitCode:
-        report = _assess_region(region_options)
-        if not options.json and report.decisions:
-            print_heading(report.region, is_first=not reports)
-            print_report(report, as_json=False, shows_all=shows_all)
-        if options.json or report.decisions:
-            reports.append(report.to_document())
-        print_summary(report)
-        return exit_code_of(report, exit_zero=options.exit_zero)
 
-    results = run_in_regions(options, assess_region)
+def _print_empty(options: Options, region: str, session: AwsSession) -> None:
+    """Say that there is nothing to show, and where there may be something."""
+    try:
+        account = f" (account {get_caller_identity(session, CallCounter()).account})"
+    except AwsError:
+        account = ""
+    print_info(f"no gp2 volumes in {region}{account}")
+    elsewhere = replace(options, region=None, profile=None).repeated
+    profile = (
+        ["--profile", options.profile or "NAME"] if options.profile or options.has_several_regions else []
+    )
+    print_next([shlex.join(["burstctl", "assess", "--region", ALL_REGIONS, *profile, *elsewhere])])
+
+
+def _assess_regions(options: Options, kinds: frozenset[ResourceType] | None, *, shows_all: bool) -> ExitCode:
+    reads = read_in_regions(options, partial(_assess, (), kinds))
+    reports = list(reads.results.values())
+    reads.print_beginning()
     if options.json:
-        print_output(to_json(to_document(reports, results)))
-    return results.exit_code
+        print_output(to_json(to_document([report.to_document() for report in reports], reads.failures)))
+    else:
+        print_table(reports, shows_all=shows_all)
+    empty = [report.region for report in reports if _is_empty(report)]
+    print_summary(*(report for report in reports if report.decisions))
+    has_others = len(empty) < len(reports) + len(reads.errors)
+    if empty and has_others:
+        print_info(describe_empty_regions(options, empty))
+    reads.print_problems({report.region: report.failures for report in reports})
+    print_report_failures(*(replace(report, failures=()) for report in reports))
+    if not options.json and empty and not has_others:
+        _print_empty(options, f"any of {len(empty)} Regions", reads.session)
+    elif not options.json:
+        print_next_for(
+            {region: replace(options, region=region).repeated for region in reads.results}, *reports
+        )
+    return reads.exit_code(lambda report: exit_code_of(report, exit_zero=options.exit_zero))

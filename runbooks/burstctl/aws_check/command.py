@@ -30,7 +30,7 @@ from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, common_options
 from burstctl.cli.output import print_error, print_info, print_output, to_json
 from burstctl.cli.signals import StopSignal
-from burstctl.cli.text_layout import COLUMNS, lay_out, wrap_hanging
+from burstctl.cli.text_layout import lay_out, text_columns, wrap_hanging
 from burstctl.context.stacks import open_aws_session
 from burstctl.experiment.waiting import MAX_SLEEP_S, Interrupted, Waiter
 from burstwatch.adapters.aws.call_counter import CallCounter
@@ -63,6 +63,7 @@ _MAX_CEILING_USD: Final = 10.0  # a mistyped ceiling must not allow more
         ("burstctl aws-check --clean-up", "remove what an interrupted run has left"),
     ),
     page="runbooks/README.md",
+    without=("policy", "ledger", "verbose"),
 )
 @click.option("--only", multiple=True, metavar="FACT", help="Try this fact only; may be given several times.")
 @click.option("--list", "lists", is_flag=True, help="List the facts, and what is not tried; calls nothing.")
@@ -454,7 +455,7 @@ def _print_runs(context: _CheckContext, runs: Mapping[str, RunFile]) -> None:
             or "nothing"
         )
         print_info(
-            "\n".join(wrap_hanging(f"run {run.run_id}, known here for {age}: {contents}", COLUMNS)),
+            "\n".join(wrap_hanging(f"run {run.run_id}, known here for {age}: {contents}", text_columns())),
             is_preformatted=True,
         )
 

@@ -11,7 +11,7 @@ from burstctl.aws_check.not_tried import NOT_TRIED
 from burstctl.aws_check.permissions import iam_policy, is_privileged, privileged_iam_policy
 from burstctl.aws_check.prices import OTHER_REGION_FACTOR, fact_usd, host_usd, total_usd
 from burstctl.aws_check.resources import TAG
-from burstctl.cli.text_layout import COLUMNS, wrap_hanging
+from burstctl.cli.text_layout import text_columns, wrap_hanging
 from burstwatch.core.ebs.pricing import PRICE_SOURCE, US_EAST_1
 from burstwatch.core.text import format_duration, format_usd
 from burstwatch.wiring.settings import SettingsError
@@ -102,7 +102,7 @@ def to_document(plan: Plan, *, ceiling_usd: float) -> "AwsCheckPlanDocument":
 
 def render_plan(plan: Plan) -> str:
     """The plan on at most 80 columns."""
-    return "\n".join(line for sentence in _sentences(plan) for line in wrap_hanging(sentence, COLUMNS))
+    return "\n".join(line for sentence in _sentences(plan) for line in wrap_hanging(sentence, text_columns()))
 
 
 def render_list(plan: Plan) -> str:
@@ -111,13 +111,17 @@ def render_list(plan: Plan) -> str:
     for fact in plan.facts:
         lines += [
             fact.name,
-            *(f"  {line}" for item in (fact.question, fact.why) for line in wrap_hanging(item, COLUMNS - 2)),
+            *(
+                f"  {line}"
+                for item in (fact.question, fact.why)
+                for line in wrap_hanging(item, text_columns() - 2)
+            ),
         ]
     lines += ["", "Not tried, and why:", ""]
     for item in NOT_TRIED:
         lines += [
-            *wrap_hanging(item.name, COLUMNS),
-            *(f"  {line}" for line in wrap_hanging(item.reason, COLUMNS - 2)),
+            *wrap_hanging(item.name, text_columns()),
+            *(f"  {line}" for line in wrap_hanging(item.reason, text_columns() - 2)),
         ]
     return "\n".join(lines)
 

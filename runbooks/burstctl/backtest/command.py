@@ -1,6 +1,7 @@
 """``burstctl backtest``: what the watchdog would have done with what was recorded."""
 
 import os
+import shlex
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
@@ -24,8 +25,8 @@ from burstctl.backtest.load import (
 from burstctl.backtest.progress import DayProgressBar
 from burstctl.backtest.text import print_notes, render_fleet, render_volume
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Duration, Options, VolumeId, common_options
-from burstctl.cli.output import print_info, print_output, to_json
+from burstctl.cli.options import Command, Duration, Options, ResourceName, common_options, last_option
+from burstctl.cli.output import print_info, print_next, print_output, to_json
 from burstctl.context.active_policy import PolicySource, find_policy_source
 from burstctl.context.context import open_readonly
 from burstwatch.core.ebs.pricing import VolumeType
@@ -42,20 +43,19 @@ _DEFAULT_REGION: Final = "us-east-1"
     cls=Command,
     examples=(
         ("burstctl backtest", "two weeks of the whole fleet, as if all had opted in"),
-        ("burstctl backtest vol-0123456789abcdef0", "one volume, with its history line by line"),
-        ("burstctl backtest --days 60 --target io1 --policy strict.yaml", "another policy, another target"),
+        ("burstctl backtest ci-7", "one volume, with its history line by line"),
+        ("burstctl backtest --last 60d --target io1 --policy strict.yaml", "another policy, another target"),
         ("burstctl backtest --csv ci-7.csv --size 100", "history from a file, without calls to AWS"),
     ),
     page="runbooks/BeforeAuto.md",
 )
 @click.argument("volumes", metavar="[VOLUME]...", nargs=-1)
-@click.option(
-    "--days",
-    type=click.IntRange(1, MAX_DAYS),
-    metavar="N",
-    help=(
-        f"Days of history, {_DEFAULT_DAYS} by default: by the minute up to 14, by five minutes above. Of a"
-        " FILE, its last days; all by default."
+@last_option(
+    Duration(timedelta(days=1), timedelta(days=MAX_DAYS), in_days=True),
+    older="--days",
+    text=(
+        f"Length of history, {_DEFAULT_DAYS}d by default: by the minute up to 14d, by five minutes above."
+        " Of a FILE, its last days; all by default."
     ),
 )
 @click.option(
@@ -93,7 +93,7 @@ def backtest(
     volumes: Sequence[str],
     options: Options,
     *,
-    days: int | None,
+    last: timedelta | None,
     files: Sequence[Path],
     size: int | None,
     target: str | None,
@@ -109,6 +109,7 @@ def backtest(
 
     Exits 1 if anything could not be read, 2 if reading costs too much and --yes is missing.
     """
+    days = None if last is None else last.days
     make_request = partial(_backtest_request, lag=lag, as_tagged=as_tagged, target=target)
     if files:
         source = find_policy_source(options.policy, os.environ)
@@ -121,9 +122,9 @@ def backtest(
         return _report(_replay(backtest_input, calm_filter), options, time(), shows_all=everything)
     if size is not None:
         raise click.UsageError("--size is about files: add --csv FILE.")
-    ids = [VolumeId().convert(word, None, click.get_current_context()) for word in volumes]
+    names = [ResourceName().convert(word, None, click.get_current_context()) for word in volumes]
     input_request = InputRequest(
-        volume_ids=list(dict.fromkeys(ids)), days=days or _DEFAULT_DAYS, assumes_yes=yes
+        names=list(dict.fromkeys(names)), days=days or _DEFAULT_DAYS, assumes_yes=yes
     )
     with open_readonly(options) as context:
         calm_filter = CalmVolumeFilter(
@@ -171,4 +172,7 @@ def _report(result: Backtest, options: Options, now_s: float, *, shows_all: bool
     elif result.tallies:
         print_output(render_fleet(result, shows_all=shows_all))
     print_notes(result)
+    if not options.json and result.tallies and result.source.selection.metrics_requested:
+        names = [result.tallies[0].volume.volume_id] if len(result.tallies) == 1 else []
+        print_next([shlex.join(["burstctl", "advise", *names, *options.repeated])])
     return ExitCode.FAILED if result.source.selection.has_failed else ExitCode.OK

@@ -9,6 +9,7 @@ from burstctl.backtest.recording import Recording, make_recording, restrict_to
 from burstctl.cli.output import print_info
 from burstctl.context.context import CommandContext
 from burstctl.context.metric_resolution import choose_period_s
+from burstctl.context.resources import resolve_volumes
 from burstctl.context.volume_histories import (
     METRIC_LAG_S,
     VolumeSelection,
@@ -22,7 +23,7 @@ from burstwatch.core.durations import DAY_S, HOUR_S
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.sizing import InstanceLimits
-from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
+from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops, can_burst
 from burstwatch.core.text import format_count, format_instant, format_usd
 
 METRICS: Final = ("balance", "read_ops", "write_ops")
@@ -38,9 +39,9 @@ _LEAD_IN_S: Final = 2 * HOUR_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRequest:
-    """The volumes that an operator wants to replay; no IDs means all gp2 volumes of the region."""
+    """The volumes that an operator wants to replay; no names means all gp2 volumes of the region."""
 
-    volume_ids: Sequence[str] = ()
+    names: Sequence[str] = ()
     days: int = 14
     assumes_yes: bool = False
 
@@ -75,7 +76,8 @@ def load_from_cloudwatch(
     services = context.services
     now_s = services.clock()
     collector = services.build_collector(now_s)
-    selection = select_volumes(collector, request.volume_ids, services.policy.mode, _unsuited_reason)
+    volume_ids = resolve_volumes(context, request.names, prefers=can_burst)
+    selection = select_volumes(collector, volume_ids, services.policy.mode, _unsuited_reason)
     volume_count = len(selection.volumes)
     period_s = choose_period_s(volume_count, request.days)
     usd = check_read_cost(volume_count, len(METRICS), max_usd=MAX_USD, assumes_yes=request.assumes_yes)

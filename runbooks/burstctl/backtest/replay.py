@@ -17,7 +17,7 @@ from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.core.buckets.poll_interval import is_sweep_due
 from burstwatch.core.durations import DAY_S
 from burstwatch.core.ebs.sizing import InstanceLimits
-from burstwatch.core.ebs.volume import baseline_iops
+from burstwatch.core.ebs.volume_bucket import bucket_of
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.ledger_entry import LedgerEntry
 from burstwatch.core.location import AwsLocation
@@ -200,7 +200,7 @@ def _simulated_stalls(recording: Recording, balance: Mapping[int, float], config
 def _count_sweep_reads(recording: Recording, cadence: CadencePolicy, start_s: int, end_s: int) -> int:
     """How many sweeps there are; the first pass evaluates every volume."""
     sweep_tick_s = int(cadence.sweep_tick.total_seconds())
-    ticks = sweep_ticks(baseline_iops(recording.volume.size_gib), cadence)
+    ticks = sweep_ticks(bucket_of(recording.volume), cadence)
     volume_id, first = recording.volume.volume_id, start_s // sweep_tick_s + 1
     return 1 + sum(
         is_sweep_due(volume_id, ticks, tick, tick) for tick in range(first, -(-end_s // sweep_tick_s))

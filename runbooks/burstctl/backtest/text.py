@@ -9,7 +9,14 @@ from burstctl.backtest.backtest import MIN_RECORDED_S, Backtest
 from burstctl.backtest.scoring import Stalls, Tally, replayed_days
 from burstctl.cli.output import print_first_lines, print_info
 from burstctl.cli.styled_text import StyledText
-from burstctl.cli.text_layout import COLUMNS, Topic, lay_out, lay_out_topics, sanitise_aligned, wrap_hanging
+from burstctl.cli.text_layout import (
+    Topic,
+    lay_out,
+    lay_out_topics,
+    sanitise_aligned,
+    text_columns,
+    wrap_hanging,
+)
 from burstctl.history.render import HistoryEntry, layout_history, render_entries
 from burstctl.render.plan_text import format_usd_difference
 from burstctl.render.table import Table, render_plain, truncate
@@ -66,7 +73,7 @@ def print_notes(backtest: Backtest) -> None:
         print_info(f"there is no recorded gp2 volume to replay in {backtest.request.location.region}")
     selection.print_unused("not replayed")
     print_first_lines("nothing recorded", source.unseen)
-    selection.print_failures("not replayed:", backtest.request.location.region)
+    selection.print_failures(backtest.request.location.region)
     if selection.metrics_requested:
         calls = sum(selection.api_calls.values())
         price = format_usd(selection.read_cost_usd, decimals=5)
@@ -136,7 +143,7 @@ def _table_lines(backtest: Backtest, listed: Sequence[Tally]) -> list[str]:
 
 
 def _wrap_indented(sentence: str) -> list[str]:
-    return [f"  {line}" for line in wrap_hanging(sentence, COLUMNS - 2)]
+    return [f"  {line}" for line in wrap_hanging(sentence, text_columns() - 2)]
 
 
 def _table_line(tally: Tally) -> list[StyledText]:

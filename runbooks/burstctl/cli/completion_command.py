@@ -5,7 +5,7 @@ import click
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command
 from burstctl.cli.output import print_output
-from burstctl.cli.shell_completion import SCRIPTS
+from burstctl.cli.shell_completion import SHELLS, completion_script
 
 
 @click.command(
@@ -17,11 +17,11 @@ from burstctl.cli.shell_completion import SCRIPTS
     ),
     page="runbooks/README.md",
 )
-@click.argument("shell", type=click.Choice(list(SCRIPTS)))
+@click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> ExitCode:
     """Print what makes SHELL complete commands, options and their words.
 
     AWS is not asked while you type: volumes are not completed. A bash must be 4.4 or newer.
     """
-    print_output(SCRIPTS[shell].rstrip("\n"))
+    print_output(completion_script(shell).rstrip("\n"))
     return ExitCode.OK

@@ -1,9 +1,38 @@
 """Asking a person before anything is done."""
 
 import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
 
 from burstctl.cli.output import print_info
 from burstwatch.wiring.settings import SettingsError
+
+_Parsed = TypeVar("_Parsed")
+
+
+def is_interactive(*, assumes_yes: bool) -> bool:
+    """Whether there is a person who may be asked."""
+    return not assumes_yes and _has_terminal()
+
+
+def request_answer(question: str, parse: Callable[[str], _Parsed], *, default: str | None = None) -> _Parsed:
+    """The answer of a person, asked again while ``parse`` raises ValueError; no answer is the default.
+
+    Raises:
+        click.Abort: the input ends.
+    """
+    while True:
+        sys.stderr.write(f"{question}{f' [{default}]' if default else ''}: ")
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            raise click.Abort
+        try:
+            return parse(line.strip() or default or "")
+        except ValueError as error:
+            print_info(str(error))
 
 
 def require_terminal_or_yes(*, assumes_yes: bool, preview_option: str = "--dry-run") -> None:
@@ -15,7 +44,8 @@ def require_terminal_or_yes(*, assumes_yes: bool, preview_option: str = "--dry-r
     if assumes_yes or _has_terminal():
         return
     raise SettingsError(
-        f"there is no terminal: add --yes to do it, or {preview_option} to see what it would do"
+        "no terminal to ask on",
+        fix=f"add --yes to do it, or {preview_option} to see what it would do",
     )
 
 

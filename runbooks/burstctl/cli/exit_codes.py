@@ -4,8 +4,11 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final
 
+from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
+from burstwatch.core.policy.policy import PolicyError
 from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.wiring.settings import SettingsError
 
 
 class ExitCode(IntEnum):
@@ -19,6 +22,16 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+EXIT_CODE_MEANINGS: Final = {
+    ExitCode.OK: "ok",
+    ExitCode.FAILED: "failed, wholly or partly: a call to AWS failed, or a volume could not be read",
+    ExitCode.USAGE: "usage error: arguments, policy, configuration",
+    ExitCode.ATTENTION: (
+        "attention: a volume at warning or worse was not flipped in this run, or lacks its data"
+    ),
+    ExitCode.REFUSED: "refused: a guard stopped a requested action",
+    ExitCode.INTERRUPTED: "interrupted or declined",
+}
 _BY_PRECEDENCE: Final = (
     ExitCode.INTERRUPTED,
     ExitCode.USAGE,
@@ -49,6 +62,17 @@ def exit_code_of_outcomes(outcomes: Iterable[Outcome], *, has_failed: bool, exit
     if has_failed or not statuses <= _SUCCESSFUL_OR_REFUSED:
         return ExitCode.FAILED
     return ExitCode.REFUSED if OutcomeStatus.REFUSED in statuses and not exit_zero else ExitCode.OK
+
+
+def exit_code_of_error(error: BurstwatchError) -> ExitCode:
+    """Usage, if the command line, the policy, the configuration or the credentials are wrong; else failed."""
+    from burstwatch.adapters.aws.errors import AwsError, FailureKind  # noqa: PLC0415 - brings botocore in
+
+    is_setup = isinstance(error, SettingsError | PolicyError) or (
+        isinstance(error, AwsError)
+        and error.failure.kind in (FailureKind.NO_CREDENTIALS, FailureKind.MISCONFIGURED)
+    )
+    return ExitCode.USAGE if is_setup else ExitCode.FAILED
 
 
 def worst_exit_code(exit_codes: Iterable[ExitCode]) -> ExitCode:

@@ -1,7 +1,7 @@
-"""What all commands have in common: their options, their help, and volume ids as arguments."""
+"""What all commands have in common: their options, their help, and resources as arguments."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from functools import update_wrapper
@@ -10,8 +10,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from burstctl.cli.text_layout import wrap_command
 from burstwatch.core.durations import format_duration_literal, parse_duration
-from burstwatch.core.text import sanitise
+from burstwatch.core.text import sanitise, wrap
 
 ALL_REGIONS: Final = "all"
 """In place of a region: every one that is enabled for the account."""
@@ -19,8 +20,14 @@ ALL_REGIONS: Final = "all"
 MAX_ORDER_DURATION: Final = timedelta(days=30)
 """A hold, or a flip with a return, that is longer than this is probably meant to be permanent."""
 
+RESOURCE_NAMES: Final = (
+    "VOLUME is a volume ID, a unique Name tag, or an instance ID, which means all its volumes."
+)
+_DAY: Final = timedelta(days=1)
 _MAX_REASON_LENGTH: Final = 200  # it is quoted in alerts, tables and the history, beside other text
-_VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
+VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
+_MAX_TAG_LENGTH: Final = 256  # of the value of a tag. Source: EC2 user guide, "Tag restrictions"
+_MIN_HELP_COLUMNS: Final = 40  # a narrower terminal breaks the lines itself
 _CommandFunction = TypeVar("_CommandFunction", bound=Callable[..., Any])
 
 
@@ -39,6 +46,18 @@ class Options:
     region: str | None = None
     json: bool = False
     exit_zero: bool = False
+    verbose: bool = False
+
+    @property
+    def repeated(self) -> list[str]:
+        """The options that were given and matter to a command that is run next."""
+        values = {
+            "--region": self.region,
+            "--profile": self.profile,
+            "--policy": None if self.policy is None else str(self.policy),
+            "--ledger": self.ledger,
+        }
+        return [part for name, value in values.items() if value for part in (name, value)]
 
     def arguments_in(self, region: str) -> list[str]:
         """The options with which another command uses the same account and ledger, in this region."""
@@ -66,6 +85,15 @@ def _complete_profile(_context: click.Context, _parameter: click.Parameter, inco
     return [name for name in Session().available_profiles if name.startswith(incomplete)]
 
 
+class RegionName(click.ParamType[str]):
+    """The name of a Region, in lower case as AWS writes it."""
+
+    name = "region"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002
+        return str(value).strip().lower()
+
+
 _COMMON_OPTIONS: Final = (
     click.option(
         "--policy",
@@ -90,14 +118,16 @@ _COMMON_OPTIONS: Final = (
         "--region",
         "regions",
         multiple=True,
+        type=RegionName(),
         metavar="NAME",
-        help="The AWS region. assess, advise, hold and release accept several, and all that are enabled:"
-        " --region all.",
+        help="The AWS Region.",
         shell_complete=_complete_region,
     ),
-    click.option("--json", is_flag=True, help="Print JSON instead of a table."),
+    click.option("--json", is_flag=True, help="Print JSON, for programs."),
     click.option("--exit-zero", is_flag=True, help="Exit 0 instead of 3 (attention) and 4 (refused)."),
+    click.option("--verbose", "-v", is_flag=True, help="Also show which policy and which ledger are used."),
 )
+_SEVERAL_REGIONS: Final = "An AWS Region; repeat it for several, or give all: every one that is enabled."
 _OPTION_NAMES: Final = tuple(field.name for field in fields(Options) if field.name != "region")
 
 
@@ -135,7 +165,8 @@ def _make_options(*, regions: Sequence[str], **other_options: Any) -> Options:
 class Command(click.Command):
     """A command whose help ends with examples and the page that explains when to use it.
 
-    A command for whole regions that accepts several at once ``takes_regions``.
+    A command for whole regions that accepts several at once ``takes_regions``. Every command takes every
+    common option. Its help leaves out those ``without`` effect on it, and ``option_help`` replaces texts.
     """
 
     def __init__(
@@ -144,12 +175,19 @@ class Command(click.Command):
         examples: Sequence[tuple[str, str]],
         page: str,
         takes_regions: bool = False,
+        without: Collection[str] = ("exit_zero",),
+        option_help: Mapping[str, str] | None = None,
         **rest: Any,
     ) -> None:
         super().__init__(*args, **rest)
         self.examples = examples
         self.page = page
         self.takes_regions = takes_regions
+        texts = {**({"regions": _SEVERAL_REGIONS} if takes_regions else {}), **(option_help or {})}
+        for option in self.params:
+            if isinstance(option, click.Option):
+                option.hidden = option.hidden or option.name in without
+                option.help = texts.get(option.name or "", option.help)
 
     def require_multi_region_support(self) -> None:
         """Refuse several regions where only one makes sense.
@@ -159,9 +197,16 @@ class Command(click.Command):
         """
         if not self.takes_regions:
             raise click.UsageError(
-                f"{self.name} works in one region: give --region once, with its name. assess, advise, hold"
-                " and release take several."
+                f"{self.name} works in one region: give --region once, with its name. assess, advise, hold,"
+                " release and init take several."
             )
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_help_text(ctx, formatter)
+        if any(isinstance(parameter.type, ResourceName) for parameter in self.params):
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(RESOURCE_NAMES)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         write_examples(formatter, self.examples, self.page)
@@ -181,51 +226,90 @@ class CommandGroup(click.Group):
 
 def write_examples(formatter: click.HelpFormatter, examples: Sequence[tuple[str, str]], page: str) -> None:
     """The end of a help text."""
+    indent = "  "
+    columns = max(_MIN_HELP_COLUMNS, formatter.width) - len(indent)
     with formatter.section("Examples"):
         for line, meaning in examples:
-            formatter.write(f"{'':{formatter.current_indent}}{line}\n")
-            formatter.write(f"{'':{formatter.current_indent}}    {meaning}\n")
-    formatter.write(f"\nRunbook: {page}\n")
+            for part in wrap_command(line, columns):
+                formatter.write(f"{indent}{part}\n")
+            for part in wrap(meaning.split(), columns - 4):
+                formatter.write(f"{indent}    {part}\n")
+    formatter.write(f"\nRunbook: {describe_page(page)}\n")
 
 
-class VolumeId(click.ParamType[str]):
-    """AWS's id of a volume: eight hexadecimal digits on old ones, seventeen since 2016."""
+def describe_page(page: str) -> str:
+    """How to read a page: ``burstctl runbook FlipStuck`` for ``runbooks/FlipStuck.md``, else its path."""
+    name = page.removeprefix("runbooks/").removesuffix(".md")
+    if name == page.removesuffix(".md"):
+        return page
+    return "burstctl runbook" if name == "README" else f"burstctl runbook {name}"
+
+
+class ResourceName(click.ParamType[str]):
+    """What an operator calls a volume: its ID, its Name tag, or the instance that it is attached to.
+
+    An ID of AWS has eight hexadecimal digits on old resources, and seventeen since 2016.
+    """
 
     name = "volume"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        text = str(value)
-        if not _VOLUME_ID.fullmatch(text):
+        text = str(value).strip()
+        if text.startswith("vol-") and not VOLUME_ID.fullmatch(text):
             shape = "vol- and 17 (or 8) digits from 0-9a-f, such as vol-0123456789abcdef0"
             self.fail(f"{text!r} is not a valid volume ID: {shape}.", param, ctx)
+        if not text or len(text) > _MAX_TAG_LENGTH:
+            self.fail(f"{sanitise(text, 40)!r} is not a name: {RESOURCE_NAMES}", param, ctx)
         return text
 
 
 class Duration(click.ParamType[timedelta]):
-    """A length of time such as ``6h``, within limits."""
+    """A length of time such as ``6h``, within limits; ``in_days``: whole days only, and ``7`` is ``7d``."""
 
     name = "span"
 
-    def __init__(self, minimum: timedelta, maximum: timedelta) -> None:
+    def __init__(self, minimum: timedelta, maximum: timedelta, *, in_days: bool = False) -> None:
         self._minimum = minimum
         self._maximum = maximum
+        self._in_days = in_days
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        text = f"{value}d" if self._in_days and str(value).isdecimal() else str(value)
         try:
-            duration = parse_duration(str(value))
+            duration = parse_duration(text)
         except ValueError as error:
             self.fail(f"{error}.", param, ctx)
-        if not self._minimum <= duration <= self._maximum:
-            self.fail(
-                f"{value} must be from {format_duration_literal(self._minimum)} to"
-                f" {format_duration_literal(self._maximum)}.",
-                param,
-                ctx,
-            )
+        is_broken_day = self._in_days and duration % _DAY
+        if is_broken_day or not self._minimum <= duration <= self._maximum:
+            limits = f"{format_duration_literal(self._minimum)} to {format_duration_literal(self._maximum)}"
+            unit = "whole days " if self._in_days else ""
+            self.fail(f"{value} must be {unit}from {limits}.", param, ctx)
         return duration
 
 
 ORDER_DURATION: Final = Duration(timedelta(minutes=1), MAX_ORDER_DURATION)
+
+
+def last_option(
+    duration: Duration, *, older: str, text: str, default: str | None = None
+) -> Callable[[_CommandFunction], _CommandFunction]:
+    """The option ``--last SPAN``, with the ``older`` name that it had, which the help does not show."""
+
+    def decorate(function: _CommandFunction) -> _CommandFunction:
+        def with_last(*args: Any, **values: Any) -> Any:
+            older_value = values.pop("older_last")
+            return function(*args, **{**values, **({} if older_value is None else {"last": older_value})})
+
+        update_wrapper(with_last, function)
+        older_option = click.option(
+            older, "older_last", type=duration, hidden=True, help="The older name of --last."
+        )
+        option = click.option(
+            "--last", type=duration, default=default, show_default=True, metavar="SPAN", help=text
+        )
+        return option(older_option(with_last))  # type: ignore[return-value]
+
+    return decorate
 
 
 class ReasonText(click.ParamType[str]):

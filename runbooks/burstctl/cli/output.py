@@ -9,13 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from shutil import get_terminal_size
 from typing import Any, Final
 
+from burstctl.cli.styled_text import styled
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, Problem
+from burstwatch.core.policy.policy import PolicyError
 from burstwatch.core.text import display_width, sanitise, wrap
 
 DEBUG_ENV: Final = "BURSTWATCH_DEBUG"
 MAX_LISTED: Final = 10  # what fits on a terminal; --json has all of it
 _MAX_TEXT_LENGTH: Final = 400  # an unexpected error may quote a whole response
+_SENTENCE_ENDS: Final = (".", "!", "?", ":")
 
 
 class OutputError(BurstwatchError):
@@ -31,7 +34,9 @@ def prepare_streams() -> None:
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - lives as long as we do
     if sys.stdout is None:
-        raise OutputError("stdout is closed, nothing was done: give the output a place, such as >/dev/null")
+        raise OutputError(
+            "stdout is closed, nothing was done", fix="give the output a place, such as >/dev/null"
+        )
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -49,26 +54,44 @@ def print_output(text: str) -> None:
     except OSError as error:
         _discard_stdout()
         reason = error.strerror or str(error)
-        raise OutputError(f"the output could not be written ({reason}); the ledger is complete") from error
+        raise OutputError(f"the output could not be written ({reason})") from error
 
 
-def print_info(text: str, *, is_preformatted: bool = False) -> None:
+def print_info(text: str, *, style: str = "", is_preformatted: bool = False) -> None:
     """Print a message for people to stderr. Nothing depends on it, so a closed stderr is not an error.
 
     On a terminal, lines are wrapped to its width unless they are already formatted.
     """
-    try:
-        sys.stderr.write(
-            (_wrap_to_terminal(text) if sys.stderr.isatty() and not is_preformatted else text) + "\n"
-        )
-        sys.stderr.flush()
-    except OSError:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - lives as long as we do
+    wrapped = text if is_preformatted else _wrap_to_terminal(text)
+    _write_to_stderr(styled(wrapped, style, sys.stderr))
 
 
-def print_error(text: str) -> None:
-    """Say what is wrong, with the name of the command in front."""
-    print_info(f"burstctl: {text}")
+def describe_error(error: BurstwatchError) -> Problem:
+    """What to print of an error; each fault of a policy on a line of its own."""
+    if isinstance(error, PolicyError):
+        return Problem("\n".join(["the policy is rejected:", *map(str, error.faults)]))
+    return error.problem
+
+
+def print_error(text: str, *, subject: str = "") -> None:
+    """Say what is wrong, and on a line of its own what to do about it.
+
+    ``subject`` is what it is about, such as a region.
+    """
+    _print_problem("error", "bold red", text, subject)
+
+
+def print_warning(text: str, *, subject: str = "") -> None:
+    """Say what is odd although the command goes on, in the same form."""
+    _print_problem("warning", "bold yellow", text, subject)
+
+
+def print_next(commands: Iterable[str]) -> None:
+    """Say which command to run next, each on a line of its own so that it can be pasted."""
+    label = "next: "
+    for command in commands:
+        _write_to_stderr(f"{styled(label, 'bold', sys.stderr)}{sanitise(command, MAX_SENTENCE_LENGTH)}")
+        label = " " * len(label)
 
 
 def print_first_lines(label: str, lines: Iterable[str]) -> None:
@@ -84,23 +107,40 @@ def print_failures(
     failures: Iterable[str],
     *,
     unread: Mapping[str, str] | None = None,
-    unread_label: str = "",
     missing: Iterable[str] = (),
     region: str = "",
 ) -> None:
-    """Print each failure once, why volumes could not be read, and which do not exist in the region.
+    """Print each cause once, however much it affects, and which volumes do not exist in the region.
 
-    Volumes that are ``unread`` for the same reason share a message.
+    ``unread`` is why volumes could not be read, by their names.
     """
-    for failure in dict.fromkeys(failures):
-        print_error(sanitise(failure, MAX_SENTENCE_LENGTH))
-    by_reason: dict[str, list[str]] = {}
-    for volume_id, reason in sorted((unread or {}).items()):
-        by_reason.setdefault(reason.replace(volume_id, "it"), []).append(volume_id)
-    for reason, volume_ids in by_reason.items():
-        print_error(f"{unread_label} {list_first(volume_ids)}: {sanitise(reason, MAX_SENTENCE_LENGTH)}")
+    problems = {problem.cause: problem for problem in map(Problem.of, failures)}
+    affected = group_by_cause(unread or {})
+    for cause, problem in problems.items():
+        if cause not in affected:
+            print_error(problem)
+    for cause, (problem, names) in affected.items():
+        count = f"{len(names):,} volumes" if len(names) > 1 else "1 volume"
+        print_error(
+            Problem(f"{cause.rstrip('.')}; {count} could not be read: {list_first(names, 3)}", problem.fix)
+        )
     for volume_id in missing:
-        print_error(f"there is no volume {volume_id} in {region}: check the id, the region, the account")
+        print_error(
+            Problem(
+                f"no volume {volume_id} in {region}",
+                "check the ID, the Region and the account; burstctl assess lists the volumes",
+            )
+        )
+
+
+def group_by_cause(problems: Mapping[str, str]) -> dict[str, tuple[Problem, list[str]]]:
+    """By cause: the problem, and the names of what has it; texts that differ only in the name are one."""
+    groups: dict[str, tuple[Problem, list[str]]] = {}
+    for name, text in sorted(problems.items()):
+        problem = Problem.of(text)
+        problem = Problem(problem.cause.replace(name, "it"), problem.fix.replace(name, "it"))
+        groups.setdefault(problem.cause, (problem, []))[1].append(name)
+    return groups
 
 
 def list_first(names: Sequence[str], limit: int = MAX_LISTED) -> str:
@@ -114,16 +154,13 @@ def print_internal_error(error: Exception) -> None:
     if os.environ.get(DEBUG_ENV):
         traceback.print_exception(error)
     message = sanitise(str(error), _MAX_TEXT_LENGTH) or "no message"
-    print_error(
-        f"unexpected {type(error).__name__}: {message}; to see the details, set {DEBUG_ENV}=1. Please"
-        " report them"
-    )
+    fix = f"set {DEBUG_ENV}=1 to see the details, and report them"
+    print_error(Problem(f"unexpected {type(error).__name__}: {message}", fix))
 
 
-def supports_colour() -> bool:
-    """Whether stdout is a terminal with colours, and NO_COLOR is not set."""
-    is_colour_disabled = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return sys.stdout.isatty() and not is_colour_disabled
+def print_interruption(text: str) -> None:
+    """Say what an interrupt ended, in place of the ``^C`` that the terminal shows."""
+    print_info(f"\r{text}" if sys.stderr.isatty() else text)
 
 
 def to_json(document: Any, *, is_compact: bool = False) -> str:
@@ -131,13 +168,41 @@ def to_json(document: Any, *, is_compact: bool = False) -> str:
     return json.dumps(document, separators=(",", ":")) if is_compact else json.dumps(document, indent=2)
 
 
+def _print_problem(label: str, style: str, text: str, subject: str) -> None:
+    problem = Problem.of(text)
+    first, *rest = (sanitise(line, MAX_SENTENCE_LENGTH) for line in problem.cause.split("\n"))
+    if problem.fix and not rest and not first.endswith(_SENTENCE_ENDS):
+        first += "."
+    lines = _wrap_to_terminal(f"{label}: {subject}{subject and ': '}{first}")
+    _write_to_stderr(styled(f"{label}:", style, sys.stderr) + lines.removeprefix(f"{label}:"))
+    for line in rest:
+        print_info(f"  {line}")
+    if problem.fix:
+        fix = _wrap_to_terminal(f"  fix: {sanitise(problem.fix, MAX_SENTENCE_LENGTH).rstrip('.')}")
+        _write_to_stderr(f"  {styled('fix:', 'bold', sys.stderr)}{fix.removeprefix('  fix:')}")
+
+
+def _write_to_stderr(text: str) -> None:
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except OSError:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - lives as long as we do
+
+
 def _wrap_to_terminal(text: str) -> str:
     """Broken between words for the terminal, each line's continuation indented; what fits stays as it is."""
+    if not sys.stderr.isatty():
+        return text
     width = get_terminal_size().columns - 2
-    lines = text.split("\n")
-    return "\n".join(
-        line if display_width(line) <= width else "\n  ".join(wrap(line.split(), width)) for line in lines
-    )
+    return "\n".join(_wrap_line(line, width) for line in text.split("\n"))
+
+
+def _wrap_line(line: str, width: int) -> str:
+    if display_width(line) <= width:
+        return line
+    indent = line[: len(line) - len(line.lstrip())]
+    return indent + f"\n{indent}  ".join(wrap(line.split(), width - len(indent)))
 
 
 def _discard_stdout() -> None:

@@ -16,9 +16,16 @@ SHOW_AFTER_S: Final = 2.0
 
 
 class ProgressBar:
-    """Shows the progress of a pass on stderr if that is a terminal; with NO_COLOR nothing is drawn."""
+    """Shows the progress of a pass on stderr if that is a terminal; with NO_COLOR nothing is drawn.
 
-    def __init__(self, *, show_after_s: float = SHOW_AFTER_S) -> None:
+    It counts volumes, or another ``unit``. One that is not shown is for work that is part of other work.
+    """
+
+    def __init__(
+        self, unit: str = "volumes", *, is_shown: bool = True, show_after_s: float = SHOW_AFTER_S
+    ) -> None:
+        self._unit = unit
+        self._is_shown = is_shown
         self._show_after_s = show_after_s
         self._lock = Lock()
         self._timer: Timer | None = None
@@ -31,7 +38,7 @@ class ProgressBar:
     def begin(self, activity: str = "looking") -> None:
         """A pass begins; the bar comes if it is not over soon, and says what is being done."""
         self._done, self._total, self._activity = 0, None, activity
-        if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        if self._is_shown and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
             self._timer = Timer(self._show_after_s, self._show)
             self._timer.daemon = True
             self._timer.start()
@@ -66,7 +73,7 @@ class ProgressBar:
             self._bar.start()
 
     def _describe(self) -> str:
-        return self._activity if self._total is None else f"{self._done:,} of {self._total:,} volumes"
+        return self._activity if self._total is None else f"{self._done:,} of {self._total:,} {self._unit}"
 
 
 class ProgressAwareChannel:

@@ -4,14 +4,27 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from burstwatch.adapters.aws.errors import AwsError
 from burstwatch.core.policy.policy import Policy, PolicyError
 from burstwatch.wiring.settings import SettingsError
 
+if TYPE_CHECKING:
+    from burstwatch.core.errors import Problem
+
 POLICY_ENV: Final = "BURSTWATCH_POLICY"
 DEFAULT_PATH: Final = Path("policy.yaml")
+POLICY_OPTION: Final = "--policy"
+FILE_ARGUMENT: Final = "FILE"
+_FOUND_HERE: Final = "found here"
+_ADVICE: Final = {
+    POLICY_OPTION: "give --policy another path",
+    FILE_ARGUMENT: "give FILE another path",
+    POLICY_ENV: f"correct the path in the environment variable {POLICY_ENV}, or unset it",
+    _FOUND_HERE: "let it be read, or name another file with --policy",
+}
+"""What to do about a file that cannot be read, by what named it."""
 
 
 class PolicySource(Protocol):
@@ -19,6 +32,11 @@ class PolicySource(Protocol):
 
     @property
     def location(self) -> str: ...
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is what is built in, because no other policy was found."""
+        ...
 
     @property
     def check_command(self) -> str:
@@ -53,11 +71,15 @@ class FilePolicySource:
             return Policy()
         from burstwatch.adapters.policy.yaml_file import read_policy  # noqa: PLC0415 - YAML only where there is some
 
-        return read_policy(self.path)
+        return read_policy(self.path, advice=_ADVICE[self.chosen_by])
 
     @property
     def location(self) -> str:
         return str(self.path) if self.path else self.chosen_by
+
+    @property
+    def is_default(self) -> bool:
+        return self.path is None
 
     @property
     def check_command(self) -> str:
@@ -79,14 +101,16 @@ def find_policy_source(
     return find_file_source(path, environ) if deployed is None or is_policy_named(path, environ) else deployed
 
 
-def find_file_source(path: Path | None, environ: Mapping[str, str]) -> FilePolicySource:
-    """The policy's source without regard to any stack."""
+def find_file_source(
+    path: Path | None, environ: Mapping[str, str], *, named_by: str = POLICY_OPTION
+) -> FilePolicySource:
+    """The policy's source without regard to any stack; ``named_by`` is what gave the ``path``."""
     if path is not None:
-        return FilePolicySource(path=path, chosen_by="--policy")
+        return FilePolicySource(path=path, chosen_by=named_by)
     if environ.get(POLICY_ENV):
         return FilePolicySource(path=Path(environ[POLICY_ENV]), chosen_by=POLICY_ENV)
     if DEFAULT_PATH.exists():
-        return FilePolicySource(path=DEFAULT_PATH, chosen_by="found here")
+        return FilePolicySource(path=DEFAULT_PATH, chosen_by=_FOUND_HERE)
     description = f"built-in defaults (no --policy, {POLICY_ENV} or ./{DEFAULT_PATH})"
     return FilePolicySource(path=None, chosen_by=description)
 
@@ -103,9 +127,9 @@ class PolicyReloader:
         self.policy = policy
         self.in_force_since_s = now_s
         self.unreported_faults: Sequence[str] = ()
-        self.unreported_read_error: str | None = None
+        self.unreported_read_error: Problem | None = None
         self._last_faults: Sequence[str] = ()
-        self._last_read_error: str | None = None
+        self._last_read_error: Problem | None = None
 
     @property
     def is_rejected(self) -> bool:
@@ -123,7 +147,7 @@ class PolicyReloader:
             return False
         except (AwsError, SettingsError) as error:
             if str(error) != self._last_read_error:
-                self._last_read_error = self.unreported_read_error = str(error)
+                self._last_read_error = self.unreported_read_error = error.problem
             return False
         self._last_read_error = self.unreported_read_error = None
         has_changed = policy != self.policy or bool(self._last_faults)

@@ -4,22 +4,24 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from burstctl.cli.options import Options
-from burstctl.cli.output import print_info
+from burstctl.cli.output import print_info, print_warning
 from burstctl.cli.progress import ProgressAwareChannel, ProgressBar
 from burstctl.context.active_policy import PolicySource, find_policy_source, is_policy_named
 from burstctl.context.operator_identity import name_operator
+from burstctl.context.regions import unknown_region_problem
 from burstctl.context.stacks import (
     LedgerReach,
     Stacks,
+    describe_ledger_mismatch,
+    describe_other_stacks,
     find_stacks,
     open_aws_session,
-    print_ledger_mismatch,
-    print_stack_notes,
+    stack_warnings,
 )
 from burstctl.render.terminal_channel import TerminalChannel
 from burstwatch.adapters.aws.call_counter import CallCounter
@@ -27,6 +29,7 @@ from burstwatch.adapters.aws.errors import AwsError, FailureKind
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.notify.channel import AlertChannel, ChannelError
 from burstwatch.adapters.policy.deployments import Deployment
+from burstwatch.core.errors import Problem
 from burstwatch.core.ledger.unreadable_item import UnreadableItem
 from burstwatch.core.policy.policy import Policy, PolicyError
 from burstwatch.core.text import format_instant, sanitise
@@ -49,6 +52,36 @@ if TYPE_CHECKING:
     from documents.shared import HeaderDocument
 
 _MAX_TEXT_LENGTH: Final = 1_000  # a fault of a policy may quote a long value
+_UNUSABLE: Final = (FailureKind.NO_CREDENTIALS, FailureKind.MISCONFIGURED)
+"""With these no call to AWS succeeds, so there is no use in going on."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Notes:
+    """What a command says about its context: which policy and ledger it uses, and what is odd about them.
+
+    ``locations`` are those in use, the default ones only with ``--verbose``.
+    """
+
+    locations: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    def print_beginning(self) -> None:
+        """Print what belongs above the result."""
+        for line in self.locations:
+            print_info(line, style="dim")
+        for line in self.remarks:
+            print_info(line)
+
+    def print_warnings(self) -> None:
+        """Print what is odd."""
+        for warning in self.warnings:
+            print_warning(warning)
+
+    def print_all(self) -> None:
+        self.print_beginning()
+        self.print_warnings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +138,36 @@ class CommandContext:
 
 @contextmanager
 def open_readonly(options: Options, *, needs_policy: bool = True) -> Iterator[CommandContext]:
-    """Open a context that changes nothing; a missing ledger is not created."""
-    with _open_context(options, {}, creates_ledger=False, needs_policy=needs_policy) as (context, _, _):
+    """Open a context that changes nothing; a missing ledger is not created.
+
+    Its warnings are printed below the result, and only if there is a result: otherwise the error is enough.
+    """
+    notes = Notes()
+    with open_silently(options, notes, needs_policy=needs_policy) as context:
+        notes.print_beginning()
+        yield context
+        notes.print_warnings()
+
+
+@contextmanager
+def open_silently(
+    options: Options,
+    notes: Notes,
+    *,
+    needs_policy: bool = True,
+    session: AwsSession | None = None,
+) -> Iterator[CommandContext]:
+    """Open the same context, and add to the ``notes`` instead of printing them.
+
+    With a ``session``, it is one of several that share it, and shows no progress of its own.
+    """
+    with _open_context(
+        options, {}, notes, creates_ledger=False, needs_policy=needs_policy, session=session
+    ) as (
+        context,
+        _,
+        _,
+    ):
         yield context
 
 
@@ -118,17 +179,24 @@ def open_operator(options: Options, *, needs_policy: bool = True) -> Iterator[Co
     kill switch works when all else is wrong. Whom an order in this ledger reaches is in
     ``CommandContext.reach``.
     """
-    with _open_context(options, {}, creates_ledger=False, needs_policy=needs_policy) as (context, session, _):
+    notes = Notes()
+    with _open_context(options, {}, notes, creates_ledger=False, needs_policy=needs_policy) as (
+        context,
+        session,
+        _,
+    ):
+        notes.print_all()
         yield _with_operator(context, session, _find_identity(session, context, is_required=False))
 
 
 @contextmanager
 def open_modifying(options: Options) -> Iterator[CommandContext]:
     """A context for an operator's modifications; nothing is written before ``CommandContext.recording``."""
-    with _open_context(options, {}, creates_ledger=False) as (context, session, settings):
-        operator_context = _with_operator(
-            context, session, _find_identity(session, context, is_required=True)
-        )
+    notes = Notes()
+    with _open_context(options, {}, notes, creates_ledger=False) as (context, session, settings):
+        identity = _find_identity(session, context, is_required=True)
+        notes.print_all()
+        operator_context = _with_operator(context, session, identity)
         services = replace(
             operator_context.services,
             channels=_build_channels(session, settings, context),
@@ -158,11 +226,11 @@ def open_watch(
     Only if it ``may_modify`` can it modify volumes. Only then does it share the ledger of a deployed stack,
     whose watchdog skips the ticks that this process claims.
     """
-    with _open_context(options, overrides, creates_ledger=True, claims_ticks=True, may_modify=may_modify) as (
-        context,
-        session,
-        settings,
-    ):
+    notes = Notes()
+    with _open_context(
+        options, overrides, notes, creates_ledger=True, claims_ticks=True, may_modify=may_modify
+    ) as (context, session, settings):
+        notes.print_all()
         channels: list[AlertChannel] = [ProgressAwareChannel(TerminalChannel(sys.stderr), context.progress)]
         channels += _build_channels(session, settings, context)
         print_info(f"alerts: {', '.join(channel.name for channel in channels)}")
@@ -192,10 +260,13 @@ def _find_identity(
     try:
         return get_caller_identity(session, context.services.calls)
     except AwsError as error:
-        is_unrecoverable = error.failure.kind in (FailureKind.NO_CREDENTIALS, FailureKind.MISCONFIGURED)
-        if is_required and is_unrecoverable:
+        if is_required and error.failure.kind in _UNUSABLE:
             raise
-        print_info(f"account unknown, the ledger is not checked against it: {error}")
+        if context.reach.uncertainty is None or context.reach.uncertainty.cause != error.problem.cause:
+            cause = (
+                f"the account is not known, so the ledger is not checked against it: {error.problem.cause}"
+            )
+            print_warning(Problem(cause, error.problem.fix))
         return None
 
 
@@ -203,16 +274,17 @@ def _ledger_origin(identity: CallerIdentity | None, session: AwsSession) -> str 
     return None if identity is None else ledger_origin(identity.account, session.region_name)
 
 
-def _read_policy(source: PolicySource, *, needs_policy: bool) -> Policy:
+def _read_policy(source: PolicySource, notes: Notes, *, needs_policy: bool, is_verbose: bool) -> Policy:
     """The policy in force; one that cannot be used stops only who needs it."""
     try:
         policy = source.read()
     except (PolicyError, AwsError, SettingsError) as error:
         if needs_policy:
             raise
-        print_info(f"policy: {source} cannot be used, and is not needed for this: {error}")
+        notes.remarks.append(f"policy: {source} cannot be used, and is not needed for this: {error}")
         return Policy()
-    print_info(f"policy: {source}")
+    if is_verbose or not source.is_default:
+        notes.locations.append(f"policy: {source}")
     return policy
 
 
@@ -220,25 +292,33 @@ def _read_policy(source: PolicySource, *, needs_policy: bool) -> Policy:
 def _open_context(
     options: Options,
     overrides: Mapping[str, str],
+    notes: Notes,
     *,
     creates_ledger: bool,
     claims_ticks: bool = False,
     may_modify: bool = False,
     needs_policy: bool = True,
+    session: AwsSession | None = None,
 ) -> Iterator[tuple[CommandContext, AwsSession, Settings]]:
-    session, calls = open_aws_session(options), CallCounter()
-    stacks = _find_stacks(options, session, calls, is_order=not needs_policy)
+    is_shared, calls = session is not None, CallCounter()
+    session = session or open_aws_session(options)
+    if needs_policy:  # who does without it also does without AWS
+        session.require_credentials()
+    stacks = _find_stacks(options, session, calls, notes, is_order=not needs_policy)
     source = find_policy_source(
         options.policy, os.environ, _stack_policy_source(stacks.active, session, calls)
     )
-    policy = _read_policy(source, needs_policy=needs_policy)
+    policy = _read_policy(source, notes, needs_policy=needs_policy, is_verbose=options.verbose)
     shared_stack = stacks.active if may_modify or not claims_ticks else None
     settings = _read_settings(options, overrides, session, shared_stack)
     settings = _with_stack_topic(settings, stacks.active, claims_ticks=claims_ticks)
-    progress = ProgressBar()
+    progress, had_ledger = ProgressBar(is_shown=not is_shared), _exists(settings.ledger)
     with _open_ledger(settings.ledger, session, creates_ledger=creates_ledger) as (ledger, has_ledger):
+        if options.verbose or _has_named_ledger(options) or shared_stack is not None:
+            suffix = "" if had_ledger else " (new)" if has_ledger else " (none yet)"
+            notes.locations.append(f"ledger: {settings.ledger}{suffix}")
         if needs_policy:  # an order says itself whom it reaches
-            print_ledger_mismatch(
+            notes.remarks += describe_ledger_mismatch(
                 settings.ledger, stacks.active, only_watches=claims_ticks and not may_modify
             )
         services = build_services(
@@ -266,17 +346,27 @@ def _open_context(
         _print_unreadable(ledger.take_unreadable())
 
 
-def _find_stacks(options: Options, session: AwsSession, calls: CallCounter, *, is_order: bool) -> Stacks:
+def _find_stacks(
+    options: Options, session: AwsSession, calls: CallCounter, notes: Notes, *, is_order: bool
+) -> Stacks:
     """The deployed stacks, if their ledger or policy is needed, or an order must reach them.
 
-    What is odd about them is said.
+    Raises:
+        AwsError: the credentials cannot be used, so no other call would succeed.
+        SettingsError: the Region does not exist.
     """
     is_ledger_named = _has_named_ledger(options)
     if is_ledger_named and is_policy_named(options.policy, os.environ) and not is_order:
         return Stacks()
     stacks = find_stacks(session, calls)
+    if stacks.failure is not None and not is_order:
+        if (problem := unknown_region_problem(session.region_name, stacks.failure.failure)) is not None:
+            raise SettingsError(problem) from stacks.failure
+        if stacks.failure.failure.kind in _UNUSABLE:
+            raise stacks.failure
     if stacks.active is not None or options.ledger or not is_order:  # else the refusal says it
-        print_stack_notes(stacks, is_ledger_named=is_ledger_named)
+        notes.remarks += describe_other_stacks(stacks)
+        notes.warnings += stack_warnings(stacks, is_ledger_named=is_ledger_named)
     return stacks
 
 
@@ -341,12 +431,13 @@ def _open_ledger(
     address: LedgerAddress, session: AwsSession, *, creates_ledger: bool
 ) -> Iterator[tuple[BindableLedger, bool]]:
     """The ledger, and whether it is persistent; a command that only reads does not create one."""
-    has_ledger = address.kind is LedgerKind.DYNAMODB or os.path.exists(address.path)  # noqa: PTH110 - says no, not PermissionError, where it cannot look
-    if not has_ledger and not creates_ledger:
-        print_info(f"ledger: {address} (none yet)")
+    if not creates_ledger and not _exists(address):
         with SqliteLedger.in_memory() as ledger:
             yield ledger, False
         return
     with open_ledger(session, address) as ledger:
-        print_info(f"ledger: {address}{'' if has_ledger else ' (new)'}")
         yield ledger, True
+
+
+def _exists(address: LedgerAddress) -> bool:
+    return address.kind is LedgerKind.DYNAMODB or os.path.exists(address.path)  # noqa: PTH110 - says no, not PermissionError, where it cannot look

@@ -200,6 +200,10 @@ class StackPolicySource:
         """Whether what was read last was pushed over another policy than the one deployed now."""
         return self._last_read is not None and self._last_read.is_outdated
 
+    @property
+    def is_default(self) -> bool:
+        return False
+
     def __str__(self) -> str:
         return f"{self.location} (stack {self._store.stack.name})"
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from burstctl.cli.options import Options
-from burstctl.cli.output import print_info
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.errors import AwsError
 from burstwatch.adapters.policy.deployments import (
@@ -15,13 +14,14 @@ from burstwatch.adapters.policy.deployments import (
     DeploymentRecord,
     find_deployments,
 )
+from burstwatch.core.errors import Problem
 from burstwatch.core.text import sanitise
 from burstwatch.wiring.bootstrap import AwsSession, Session, build_parameters_client, open_session
 from burstwatch.wiring.settings import LedgerAddress, LedgerKind, SettingsError, parse_ledger
 
 _MAX_TEXT_LENGTH: Final = 400  # keeps a fault of a deployment's parameter to a few lines
 _ARN_PARTS: Final = 6  # arn:partition:service:region:account:resource
-_LEDGER_HINT: Final = "--ledger dynamodb:TABLE names the ledger of one"
+_LEDGER_HINT: Final = "name its ledger: --ledger dynamodb:TABLE"
 
 StackOrError: TypeAlias = Deployment | DeploymentError
 """A stack, or why what it says of itself cannot be read."""
@@ -56,7 +56,7 @@ class LedgerReach:
     stack: str | None = None
     other_stacks: Sequence[str] = ()
     missed_stack: str | None = None
-    uncertainty: str | None = None
+    uncertainty: Problem | None = None
 
     @classmethod
     def of(cls, stacks: Stacks, ledger: str) -> "LedgerReach":
@@ -67,7 +67,7 @@ class LedgerReach:
             stack=next((item.name for item in stacks.readable if item.ledger == ledger), None),
             other_stacks=[item.name for item in stacks.readable if item.ledger != ledger],
             missed_stack=active.name if active is not None and active.ledger != ledger else None,
-            uncertainty=next((str(item) for item in failures if item is not None), None),
+            uncertainty=next((item.problem for item in failures if item is not None), None),
         )
 
 
@@ -93,41 +93,51 @@ def find_stacks(session: Session, calls: CallCounter) -> Stacks:
         return Stacks(failure=error)
 
 
-def print_stack_notes(stacks: Stacks, *, is_ledger_named: bool) -> None:
-    """Say what is odd about what was found; one stack, or none, is not."""
+def stack_warnings(stacks: Stacks, *, is_ledger_named: bool) -> list[Problem]:
+    """What is wrong with what was found of stacks."""
+    warnings = []
     if stacks.failure is not None:
-        consequence = "its policy is not used (--policy FILE names one)"
-        if not is_ledger_named:
-            consequence = f"it does not see what is done here ({_LEDGER_HINT})"
-        print_info(f"stack: whether one is deployed is not known; if one is, {consequence}: {stacks.failure}")
-    for result in stacks.results:
-        if isinstance(result, DeploymentError):
-            print_info(sanitise(f"stack: {result} ({_LEDGER_HINT})", _MAX_TEXT_LENGTH))
-    if stacks.active and len(stacks.results) > 1:
-        other_names = ", ".join(stack.name for stack in stacks.readable[1:])
-        print_info(
-            f"stacks: {stacks.active.name} was deployed first and may flip; only proposing: {other_names}"
+        failure = stacks.failure.problem
+        unused = "its policy is" if is_ledger_named else "its ledger and its policy are"
+        hint = "name its policy: --policy FILE" if is_ledger_named else _LEDGER_HINT
+        warnings.append(
+            Problem(
+                f"cannot find out whether a stack is deployed here, so {unused} not used: {failure.cause}",
+                f"{failure.fix}, or {hint}",
+            )
         )
+    warnings += [
+        Problem(sanitise(str(result), _MAX_TEXT_LENGTH), _LEDGER_HINT)
+        for result in stacks.results
+        if isinstance(result, DeploymentError)
+    ]
+    return warnings
 
 
-def print_ledger_mismatch(ledger: LedgerAddress, stack: Deployment | None, *, only_watches: bool) -> None:
-    """Explain what a deployed watchdog and the user of another ledger do not know of each other."""
+def describe_other_stacks(stacks: Stacks) -> list[str]:
+    """Which of several stacks may flip; nothing if there is one or none."""
+    if not stacks.active or len(stacks.results) < 2:  # noqa: PLR2004 - several
+        return []
+    other_names = ", ".join(stack.name for stack in stacks.readable[1:])
+    return [f"stacks: {stacks.active.name} was deployed first and may flip; only proposing: {other_names}"]
+
+
+def describe_ledger_mismatch(
+    ledger: LedgerAddress, stack: Deployment | None, *, only_watches: bool
+) -> list[str]:
+    """What a deployed watchdog and the user of another ledger do not know of each other."""
     if stack is None:
-        return
+        return []
     is_shared = str(ledger) == stack.ledger
     if is_shared and only_watches:
-        print_info(
-            f"careful: this watch takes ticks from the watchdog of stack {stack.name} and flips nothing:"
-            " add --act, or leave out --ledger"
-        )
-    elif only_watches:
-        print_info(
-            f"stack: {stack.name} is deployed and works independently; this watch does not act, so it keeps a"
-            " ledger of its own"
-        )
-    elif not is_shared:
-        message = f"stack: {stack.name} is deployed and does not read this ledger"
-        print_info(f"{message}; its own: {stack.ledger}")
+        text = f"careful: this watch takes ticks from the watchdog of stack {stack.name} and flips nothing"
+        return [f"{text}: add --act, or leave out --ledger"]
+    if only_watches:
+        text = f"stack: {stack.name} is deployed and works independently"
+        return [f"{text}; this watch does not act, so it keeps a ledger of its own"]
+    if is_shared:
+        return []
+    return [f"stack: {stack.name} is deployed and does not read this ledger; its own: {stack.ledger}"]
 
 
 def choose_stack(stacks: Stacks, name: str | None) -> Deployment:
@@ -142,15 +152,15 @@ def choose_stack(stacks: Stacks, name: str | None) -> Deployment:
         raise stacks.failure
     if not stacks.results:
         raise SettingsError(
-            "no stack is deployed in this account and region: deploy one (cdk deploy), or say where one is"
-            " (--profile, --region)"
+            "no stack is deployed in this account and Region",
+            fix="deploy one (cdk deploy), or say where one is: --profile, --region",
         )
     names = ", ".join(stack.name for stack in stacks.readable)
     chosen = [stack for stack in stacks.readable if name in (None, stack.name)]
     if name is not None and not chosen:
-        raise SettingsError(f"there is no stack {name!r}; deployed here: {names}")
+        raise SettingsError(f"no stack {name!r}", fix=f"name one that is deployed here: {names}")
     if len(chosen) > 1:
-        raise SettingsError(f"several stacks are deployed here: add --stack with one of {names}")
+        raise SettingsError("several stacks are deployed here", fix=f"add --stack with one of {names}")
     if not chosen:
         raise next(result for result in stacks.results if isinstance(result, DeploymentError))
     return chosen[0]
@@ -169,7 +179,7 @@ def _read_stack(record: DeploymentRecord) -> StackOrError:
     if _arn_owner(stack.topic_arn, "sns") != _arn_owner(record.arn, "ssm"):
         return DeploymentError(
             f"the stack {record.name} names a topic that is not of this account and region:"
-            f" {stack.topic_arn}; somebody may have changed its parameter: deploy the stack again"
+            f" {stack.topic_arn}; its parameter may have been changed: deploy the stack again"
         )
     return stack
 

@@ -72,15 +72,9 @@ class VolumeSelection:
         print_first_lines("ignored by tag", self.ignored)
         print_first_lines(unsuited_label, (f"{name}: {reason}" for name, reason in self.unsuited.items()))
 
-    def print_failures(self, unread_label: str, region: str) -> None:
+    def print_failures(self, region: str) -> None:
         """Print what could not be read."""
-        print_failures(
-            self.failures,
-            unread=self.unread,
-            unread_label=unread_label,
-            missing=self.missing,
-            region=region,
-        )
+        print_failures(self.failures, unread=self.unread, missing=self.missing, region=region)
 
 
 def select_volumes(
@@ -119,8 +113,8 @@ def check_read_cost(volumes: int, metrics: int, *, max_usd: float, assumes_yes: 
     if usd > max_usd and not assumes_yes:
         raise SettingsError(
             f"reading the history of {volumes:,} volumes costs {format_usd(usd)}, more than"
-            f" {format_usd(max_usd)}. CloudWatch bills {metrics} metrics for each. Add --yes to"
-            " read it, or name some of the volumes; fewer --days cost the same"
+            f" {format_usd(max_usd)}: CloudWatch bills {metrics} metrics for each",
+            fix="add --yes to read it, or name some of the volumes; a shorter --last costs the same",
         )
     return usd
 
@@ -143,7 +137,7 @@ def read_histories(
     for batch in reader.read(list(by_id), start_s, end_s):
         for volume_id, history in batch.histories.items():
             add(by_id[volume_id], history)
-        selection.unread |= {volume_id: str(failure) for volume_id, failure in batch.unread.items()}
+        selection.unread |= {volume_id: failure.problem for volume_id, failure in batch.unread.items()}
         messages = (f"cloudwatch:GetMetricData says: {message}" for message in batch.messages)
         selection.failures += [text for text in messages if text not in selection.failures]
         done += len(batch.histories) + len(batch.unread)
@@ -157,7 +151,9 @@ def read_instance_limits(
     ec2 = context.services.ec2
     instances = ec2.instance_states(sorted({volume.instance_id for volume in volumes if volume.instance_id}))
     ebs = ec2.ebs_limits(sorted(set(instances.types.values())))
-    failures += dict.fromkeys(str(failure) for failure in (*instances.unread.values(), *ebs.unread.values()))
+    failures += dict.fromkeys(
+        failure.problem for failure in (*instances.unread.values(), *ebs.unread.values())
+    )
     return {
         instance_id: ebs.limits[instance_type]
         for instance_id, instance_type in instances.types.items()

@@ -58,29 +58,43 @@ def check_subscriptions(context: DoctorContext) -> Iterator[Finding]:
     if not topics:
         yield skipped(_NO_TOPIC_MESSAGE)
     for topic_arn in topics:
-        client = context.client("sns")
-        with translate_errors("sns:ListSubscriptionsByTopic"):
-            subscriptions = [
-                subscription
-                for page in paginate(
-                    client.list_subscriptions_by_topic, list_key="Subscriptions", TopicArn=topic_arn
-                )
-                for subscription in page.get("Subscriptions", ())
-            ]
+        subscriptions = list_subscriptions(context, topic_arn)
         yield from judge_subscriptions(
-            context, topic_arn, subscriptions, _notify_destinations(context, topic_arn)
+            context, topic_arn, subscriptions, notify_destinations(context, topic_arn)
         )
+
+
+def list_subscriptions(context: DoctorContext, topic_arn: str) -> list[Mapping[str, Any]]:
+    """The subscriptions of a topic, as SNS lists them.
+
+    Raises:
+        AwsError: SNS did not list them.
+    """
+    client = context.client("sns")
+    with translate_errors("sns:ListSubscriptionsByTopic"):
+        return [
+            subscription
+            for page in paginate(
+                client.list_subscriptions_by_topic, list_key="Subscriptions", TopicArn=topic_arn
+            )
+            for subscription in page.get("Subscriptions", ())
+        ]
+
+
+def is_confirmed(subscription: Mapping[str, Any]) -> bool:
+    """Whether messages are sent to it: a subscription has an ARN only once it is confirmed."""
+    return str(subscription.get("SubscriptionArn", "")).startswith("arn:")
 
 
 def judge_subscriptions(
     context: DoctorContext,
     topic_arn: str,
     subscriptions: Sequence[Mapping[str, Any]],
-    notify_destinations: Sequence[str] | None,
+    destinations: Sequence[str] | None,
 ) -> Iterator[Finding]:
     """Only confirmed subscriptions count, and the notify function alone reaches no one.
 
-    ``notify_destinations`` are the destinations of the notify function; None if they are not known.
+    ``destinations`` are the destinations of the notify function; None if they are not known.
     """
     topic = topic_arn.rpartition(":")[2]
     for subscription in subscriptions:
@@ -95,14 +109,12 @@ def judge_subscriptions(
                 f"{protocol} to {endpoint} is not confirmed", subject=topic, fix=fix, commands=(resubscribe,)
             )
     protocols = [
-        str(subscription.get("Protocol"))
-        for subscription in subscriptions
-        if str(subscription.get("SubscriptionArn", "")).startswith("arn:")
+        str(subscription.get("Protocol")) for subscription in subscriptions if is_confirmed(subscription)
     ]
-    recipients = [*(name for name in protocols if name != "lambda"), *(notify_destinations or ())]
+    recipients = [*(name for name in protocols if name != "lambda"), *(destinations or ())]
     if recipients:
         yield ok(f"heard by {', '.join(sorted(recipients))}", subject=topic)
-    elif notify_destinations is None:
+    elif destinations is None:
         summary = (
             "no subscribers; the recipients of the notify function are unknown:"
             " its settings could not be read"
@@ -237,7 +249,7 @@ def _topic_arns(context: DoctorContext) -> list[str]:
     return list(dict.fromkeys(topic_arn for topic_arn in topics if topic_arn))
 
 
-def _notify_destinations(context: DoctorContext, topic_arn: str) -> list[str] | None:
+def notify_destinations(context: DoctorContext, topic_arn: str) -> list[str] | None:
     """The destinations to which the notify function forwards alerts; None if they are not known."""
     stack = context.stack
     if stack is None or topic_arn != stack.topic_arn:

@@ -34,7 +34,7 @@ ALLOWED_BY_CALL: Final = "allowed, as tried"
 ALLOWED_BY_SIMULATION: Final = "allowed by IAM's simulation, which ignores session and resource policies"
 ALLOWED_BY_DRY_RUN: Final = "allowed, according to a dry run"
 
-_README_PAGE: Final = "README.md"
+_PERMISSIONS_PAGE: Final = "docs/permissions.md"
 _ANY_VOLUME: Final = "vol-00000000000000000"
 _LEDGER_WRITES: Final = (
     "dynamodb:PutItem",
@@ -66,9 +66,9 @@ class Permission:
         summary = f"{reason}; it is needed for {self.purpose}"
         match self.importance:
             case Importance.REQUIRED:
-                return broken(summary, subject=self.action, fix=fix, page=_README_PAGE)
+                return broken(summary, subject=self.action, fix=fix, page=_PERMISSIONS_PAGE)
             case Importance.RECOMMENDED:
-                return warning(summary, subject=self.action, fix=fix, page=_README_PAGE)
+                return warning(summary, subject=self.action, fix=fix, page=_PERMISSIONS_PAGE)
             case Importance.OPTIONAL:
                 return skipped(f"{reason}; without it {self.purpose}", subject=self.action, fix=fix)
 
@@ -149,7 +149,7 @@ READS: Final[Sequence[tuple[Permission, Attempt]]] = (
 
 
 def check_permissions(context: DoctorContext) -> Iterator[Finding]:
-    """Each permission in README's table for operators; all at once, because each call may take long."""
+    """Each permission of docs/permissions.md for operators; all at once, because each call may take long."""
     parts = (
         _check_ledger_permissions,
         _check_policy_permissions,

@@ -13,7 +13,7 @@ from burstwatch.adapters.policy.deployments import find_deployments
 
 _PACKAGE: Final = "burstwatch"
 _PIN_PATTERN: Final = re.compile(r"([A-Za-z0-9._-]+)==([^;\s]+)")
-_REINSTALL_FIX: Final = "create the environment again with the tested versions"
+_REINSTALL_FIX: Final = "install burstwatch again, in an environment of its own"
 
 
 def check_versions(_context: DoctorContext) -> Iterator[Finding]:
@@ -25,7 +25,7 @@ def check_versions(_context: DoctorContext) -> Iterator[Finding]:
             f"Python {platform.python_version()}; burstctl is not installed as a package,"
             " so its version is unknown"
         )
-        yield skipped(summary, fix="make setup installs it")
+        yield skipped(summary, fix=_REINSTALL_FIX)
         return
     yield ok(f"burstctl {own_version}, Python {platform.python_version()}")
     yield from judge_pins(
@@ -49,7 +49,7 @@ def judge_pins(pins: Sequence[tuple[str, str]], installed: dict[str, str | None]
         version = installed[name]
         if version != pinned:
             summary = f"{version or 'missing'}, and {pinned} is what was tested"
-            yield warning(summary, subject=name, fix=_REINSTALL_FIX, commands=("make setup",))
+            yield warning(summary, subject=name, fix=_REINSTALL_FIX)
     same = [f"{name} {pinned}" for name, pinned in pins if installed[name] == pinned]
     if same:
         yield ok(f"as pinned: {', '.join(same)}")

@@ -19,12 +19,13 @@ from burstctl.doctor.finding import (
     warning,
 )
 from burstctl.render.datapoint_spacing import describe_spacing, recommended_metric_lag
-from burstctl.render.volume import format_id_and_name
+from burstctl.render.volume import count_resources, format_id_and_name
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.buckets.series import PERIOD_S
 from burstwatch.core.durations import DAY_S, format_duration_literal
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.guards import AUTOMATIC_QUOTA, QUOTA
+from burstwatch.core.instances.instance import Instance
 from burstwatch.core.policy.policy import CadencePolicy, Mode, Policy
 from burstwatch.core.policy.volume_tags import read_tags
 from burstwatch.core.text import format_count, format_duration, format_instant, format_usd
@@ -136,27 +137,30 @@ def judge_unreadable(fleet: Fleet) -> Iterator[Finding]:
 
 
 def judge_watched(context: DoctorContext, report: PassReport) -> Iterator[Finding]:
-    """A finding for each reason why volumes are not judged, the faults first."""
-    faults: dict[tuple[UnknownReason, str], list[Volume]] = defaultdict(list)
-    by_reason: dict[UnknownReason, list[Volume]] = defaultdict(list)
-    for decision in report.decisions:
+    """A finding for each reason why resources are not judged, the faults first."""
+    faults: dict[tuple[UnknownReason, str], list[Volume | Instance]] = defaultdict(list)
+    by_reason: dict[UnknownReason, list[Volume | Instance]] = defaultdict(list)
+    decisions = report.by_resource
+    for decision in decisions:
         reason, cause = decision.assessment.unknown_reason, decision.assessment.unknown_because
         if reason is not None and reason.is_fault:
-            faults[reason, cause or str(reason)].append(decision.assessment.volume)
+            faults[reason, cause or str(reason)].append(decision.assessment.resource)
         elif reason is not None:
-            by_reason[reason].append(decision.assessment.volume)
-    for (reason, cause), volumes in list(faults.items())[:_MAX_FINDINGS]:
-        yield _unwatched_finding(context, reason, cause, volumes)
-    watched = len(report.decisions) - sum(map(len, (*faults.values(), *by_reason.values())))
-    if report.decisions:
-        yield ok(f"{format_count(watched, 'volume')} watched")
+            by_reason[reason].append(decision.assessment.resource)
+    for (reason, cause), resources in list(faults.items())[:_MAX_FINDINGS]:
+        yield _unwatched_finding(context, reason, cause, resources)
+    watched = [
+        decision.assessment.resource for decision in decisions if decision.assessment.unknown_reason is None
+    ]
+    if decisions:
+        yield ok(f"{count_resources(watched)} watched")
     elif not report.failures:
         summary = f"there is no gp2 volume in {report.region}: nothing is watched"
         yield skipped(summary, fix="if there should be some, see --region and --profile")
-    for reason, volumes in sorted(by_reason.items()):
+    for reason, resources in sorted(by_reason.items()):
         label = reason.label
         yield ok(
-            f"{format_count(len(volumes), 'volume')} {label}: {_format_first(volumes)}",
+            f"{count_resources(resources)} {label}: {_format_first(resources)}",
             fix=_EXPECTED_UNKNOWN_NOTES.get(reason, ""),
         )
     if report.ignored:
@@ -164,11 +168,12 @@ def judge_watched(context: DoctorContext, report: PassReport) -> Iterator[Findin
 
 
 def _unwatched_finding(
-    context: DoctorContext, reason: UnknownReason, cause: str, volumes: Sequence[Volume]
+    context: DoctorContext, reason: UnknownReason, cause: str, resources: Sequence[Volume | Instance]
 ) -> Finding:
-    subject = f"{format_count(len(volumes), 'volume')} that cannot be judged, {_format_first(volumes)}"
-    first = volumes[0].volume_id
-    commands = (context.burstctl_command("explain", first),)
+    subject = f"{count_resources(resources)} that cannot be judged, {_format_first(resources)}"
+    first = resources[0].resource_id
+    shown_by = "explain" if isinstance(resources[0], Volume) else "which"
+    commands = (context.burstctl_command(shown_by, first),)
     if first in context.ledger().states_of({first}).unreadable:
         fix = "use the newest burstwatch that ever wrote to the ledger, or give up what it remembers"
         release = (context.burstctl_command("release", first),)
@@ -203,7 +208,7 @@ def check_tags(context: DoctorContext) -> Iterator[Finding]:
         yield warning(
             fault,
             subject=format_id_and_name(volume),
-            fix="correct the tag; README.md has the values that count",
+            fix="correct the tag; docs/burstctl.md has the values that count",
         )
     if len(tag_faults) > _MAX_FINDINGS:
         assess_command = context.burstctl_command("assess", "--all", "--json")
@@ -274,5 +279,5 @@ def check_modifications(context: DoctorContext) -> Iterator[Finding]:
         yield ok(f"every volume has some left of AWS's {QUOTA} in 24 h, as far as the ledger knows")
 
 
-def _format_first(volumes: Sequence[Volume]) -> str:
-    return list_first([format_id_and_name(volume) for volume in volumes], _MAX_NAMED)
+def _format_first(resources: Sequence[Volume | Instance]) -> str:
+    return list_first([format_id_and_name(resource) for resource in resources], _MAX_NAMED)

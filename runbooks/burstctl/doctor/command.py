@@ -27,6 +27,7 @@ from burstwatch.core.text import format_count
         ("burstctl doctor --json | jq '.findings[] | select(.verdict == \"broken\")'", "for programs"),
     ),
     page="runbooks/README.md",
+    without=("verbose",),
 )
 @common_options
 def doctor(options: Options) -> ExitCode:

@@ -41,7 +41,7 @@ def to_document(
             "failed": troubles[Trouble.FAILED],
             "misused": troubles[Trouble.MISUSED],
         },
-        "findings": [_finding_document(result, finding) for result in results for finding in result.findings],
+        "findings": to_finding_documents(results),
         "cost": {"metrics_requested": context.calls.metrics_requested},
         "api_calls": context.calls.calls,
     }
@@ -50,6 +50,11 @@ def to_document(
 def all_findings(results: Sequence[CheckResult]) -> list[Finding]:
     """Of all checks, in their order."""
     return [finding for result in results for finding in result.findings]
+
+
+def to_finding_documents(results: Sequence[CheckResult]) -> "list[FindingDocument]":
+    """The findings of all checks, in their order."""
+    return [_finding_document(result, finding) for result in results for finding in result.findings]
 
 
 def _finding_document(result: CheckResult, finding: Finding) -> "FindingDocument":

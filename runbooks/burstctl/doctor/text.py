@@ -1,13 +1,13 @@
 """The findings as text: faults first, each with its fix, then the others by group."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, TypeAlias
 
+from burstctl.cli.options import describe_page
 from burstctl.cli.styled_text import StyledText
-from burstctl.cli.text_layout import COLUMNS, wrap_hanging
+from burstctl.cli.text_layout import text_columns, wrap_command, wrap_hanging
 from burstctl.doctor.finding import Finding, Verdict
 from burstctl.doctor.runner import CheckResult
 from burstwatch.core.text import display_width, sanitise, wrap
@@ -33,9 +33,6 @@ _NAME_COLUMNS: Final = 15
 _DEEP_INDENT: Final = 6
 _MAX_TEXT_LENGTH: Final = 600
 _MAX_SUBJECTS: Final = 12
-_COMMAND_COLUMNS: Final = COLUMNS - 8
-_WORD_PATTERN: Final = re.compile(r"(?:'[^']*'|[^ '])+")
-"""A word of a command: blanks inside quotes belong to it."""
 
 
 _Line: TypeAlias = Sequence[StyledText]
@@ -103,15 +100,17 @@ def _append_new(items: Sequence[str], item: str) -> Sequence[str]:
 def _urgent_lines(merged: _MergedFinding) -> Iterator[_Line]:
     label = _VERDICT_LABELS[merged.finding.verdict]
     head = f"{label:{_LABEL_COLUMNS}}{', '.join(merged.checks)}"
-    for index, line in enumerate(wrap_hanging(head, COLUMNS)):
+    for index, line in enumerate(wrap_hanging(head, text_columns())):
         yield _styled(line, _VERDICT_STYLES[merged.finding.verdict] if not index else "", len(label))
     yield from _indent(_describe(merged), 4)
     if merged.finding.fix:
         yield from _indent(f"To fix it:  {_sanitise(merged.finding.fix)}", 4)
     for command in merged.finding.commands:
-        yield from (_styled(f"      {line}") for line in _wrap_command(command))
+        yield from (
+            _styled(f"      {line}") for line in wrap_command(_sanitise_command(command), text_columns() - 6)
+        )
     if merged.finding.page:
-        yield _styled(f"      see {merged.finding.page}")
+        yield _styled(f"      see {describe_page(merged.finding.page)}")
 
 
 def _other_lines(merged: _MergedFinding) -> Iterator[_Line]:
@@ -123,13 +122,13 @@ def _other_lines(merged: _MergedFinding) -> Iterator[_Line]:
         sentence = f"{', '.join(merged.checks)}: {sentence}"
     style, indent, parts = _VERDICT_STYLES[merged.finding.verdict], len(first), sentence.split()
     if (
-        max(map(display_width, parts), default=0) > COLUMNS - indent
+        max(map(display_width, parts), default=0) > text_columns() - indent
     ):  # a path, which is of no use in two pieces
         yield _styled(first.rstrip(), style, len(label) + 2)
         first, style, indent = " " * _DEEP_INDENT, "", _DEEP_INDENT
-    lines = wrap(parts, COLUMNS - indent)
+    lines = wrap(parts, text_columns() - indent)
     if merged.finding.fix:
-        lines += wrap_hanging(f"-> {_sanitise(merged.finding.fix)}", COLUMNS - indent)
+        lines += wrap_hanging(f"-> {_sanitise(merged.finding.fix)}", text_columns() - indent)
     yield _styled(f"{first}{lines[0]}", style, len(label) + 2)
     for line in lines[1:]:
         yield _styled(f"{'':{indent}}{line}")
@@ -148,18 +147,10 @@ def _sanitise(text: str) -> str:
     return sanitise(text, _MAX_TEXT_LENGTH)
 
 
+def _sanitise_command(command: str) -> str:
+    return sanitise(command, 4 * _MAX_TEXT_LENGTH)
+
+
 def _indent(text: str, indent: int) -> Iterator[_Line]:
-    for line in wrap(text.split(), COLUMNS - indent):
+    for line in wrap(text.split(), text_columns() - indent):
         yield _styled(f"{' ' * indent}{line}")
-
-
-def _wrap_command(command: str) -> list[str]:
-    """A command on as many lines as it takes, each but the last continued; no word of it is broken."""
-    first, *parts = _WORD_PATTERN.findall(sanitise(command, 4 * _MAX_TEXT_LENGTH))
-    lines = [first]
-    for word in parts:
-        if display_width(f"{lines[-1]} {word}") <= _COMMAND_COLUMNS:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(f"    {word}")
-    return [*(f"{line} \\" for line in lines[:-1]), lines[-1]]

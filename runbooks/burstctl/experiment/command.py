@@ -16,13 +16,14 @@ from burstctl.cli.options import (
     CommandGroup,
     Duration,
     Options,
-    VolumeId,
+    ResourceName,
     common_options,
 )
 from burstctl.cli.output import print_error, print_failures, print_info, print_output, to_json
 from burstctl.cli.signals import StopSignal
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, open_modifying
+from burstctl.context.resources import resolve_volume
 from burstctl.experiment.credit_reset import MAX_AWAY_S, MIN_AWAY_S
 from burstctl.experiment.journal import Journal, JournalStore, format_compact_instant
 from burstctl.experiment.plan_json import outline_document
@@ -33,6 +34,7 @@ from burstctl.experiment.runner import ExperimentRunner
 from burstctl.experiment.stages import describe_resume, describe_stage
 from burstctl.experiment.waiting import MAX_SLEEP_S, Interrupted, Waiter
 from burstctl.flip.command import TargetType
+from burstwatch.core.ebs.volume import can_burst
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import format_duration
 from burstwatch.wiring.settings import LedgerKind, Settings, SettingsError
@@ -67,8 +69,15 @@ def experiment(context: click.Context) -> None:
         print_output(context.get_help())
 
 
-@experiment.command(name="credit-reset", cls=Command, examples=EXAMPLES, page=PAGE)
-@click.argument("volume_id", metavar="VOLUME", type=VolumeId())
+@experiment.command(
+    name="credit-reset",
+    cls=Command,
+    examples=EXAMPLES,
+    page=PAGE,
+    without=(),
+    short_help="the burst balance before a flip and after the return",
+)
+@click.argument("name", metavar="VOLUME", type=ResourceName())
 @click.option(
     "--to",
     "target",
@@ -95,7 +104,7 @@ def experiment(context: click.Context) -> None:
 @click.option("--dry-run", is_flag=True, help="Show the plan or the progress; do nothing.")
 @click.option("--yes", "assumes_yes", is_flag=True, help="Do not ask; required without a terminal.")
 @common_options
-def credit_reset(options: Options, *, abandon: bool, **values: Any) -> ExitCode:
+def credit_reset(options: Options, *, name: str, abandon: bool, **values: Any) -> ExitCode:
     """Measure the burst balance of a volume before and after a modification from gp2 to io1 and back.
 
     It is not documented whether the balance is kept, refilled, reset or emptied. Use a volume that may lose
@@ -107,9 +116,9 @@ def credit_reset(options: Options, *, abandon: bool, **values: Any) -> ExitCode:
     Exits 0 with any conclusion, 1 without one, 4 if a condition is not met, 130 if you decline
     or interrupt it.
     """
-    request = ExperimentRequest(**values)
-    volume_id = request.volume_id
     with open_modifying(options) as context:
+        volume_id = resolve_volume(context, name, prefers=can_burst)
+        request = ExperimentRequest(volume_id=volume_id, **values)
         store = JournalStore(_state_directory(context))
         journal = _find_open_journal(context, store, volume_id)
         if journal is not None and request.dry_run:

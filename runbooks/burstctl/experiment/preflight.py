@@ -123,7 +123,8 @@ def run_preflight(context: CommandContext, request: ExperimentRequest) -> Prefli
     if report.missing:
         region = services.location.region
         raise BurstwatchError(
-            f"there is no volume {request.volume_id} in {region}: check the id, the region, the account"
+            f"no volume {request.volume_id} in {region}",
+            fix="check the ID, the Region and the account",
         )
     if report.ignored:
         raise BurstwatchError(
@@ -134,7 +135,7 @@ def run_preflight(context: CommandContext, request: ExperimentRequest) -> Prefli
         context,
         FlipRequest(
             direction=Direction.FLIP,
-            volume_ids=[request.volume_id],
+            names=[request.volume_id],
             target_override=TargetOverride(volume_type=request.target),
         ),
     )

@@ -1,16 +1,18 @@
 """``burstctl explain``: the decision about one volume, and every number behind it."""
 
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Options, VolumeId, common_options
-from burstctl.cli.output import print_failures, print_info, print_output, to_json
+from burstctl.cli.options import Command, Options, ResourceName, common_options
+from burstctl.cli.output import print_info, print_next, print_output, to_json
 from burstctl.cli.text_layout import lay_out_topics
 from burstctl.context.context import CommandContext, open_readonly
 from burstctl.context.on_demand_pass import assess_volumes
+from burstctl.context.resources import resolve_volume
 from burstctl.explain.explanation import (
     MAX_ENTRIES,
     SCHEMA,
@@ -22,7 +24,7 @@ from burstctl.explain.explanation import (
 )
 from burstctl.flip.cap_preview import check_caps
 from burstctl.flip.plan_orders import plan_orders
-from burstctl.render.pass_summary import print_holds
+from burstctl.render.pass_summary import print_holds, print_report_failures
 from burstctl.render.planned_flip import PlannedFlip
 from burstctl.render.volume import describe_volume
 from burstwatch.core.ebs.volume import can_burst
@@ -43,20 +45,24 @@ if TYPE_CHECKING:
 @click.command(
     cls=Command,
     examples=(
-        ("burstctl explain vol-0123456789abcdef0", "the reason for its level, and what would change it"),
+        ("burstctl explain ci-7", "the reason for its level, and what would change it"),
         ("burstctl explain vol-0123456789abcdef0 --json", "the same numbers for programs"),
     ),
     page="runbooks/BurstBalanceDraining.md",
+    option_help={
+        "verbose": "Also show how each number and the next look are computed, and which policy and ledger are"
+        " used."
+    },
 )
-@click.argument("volume", type=VolumeId())
-@click.option("--verbose", is_flag=True, help="Also show how each number and the next look are computed.")
+@click.argument("name", metavar="VOLUME", type=ResourceName())
 @common_options
-def explain(volume: str, options: Options, *, verbose: bool) -> ExitCode:
+def explain(name: str, options: Options) -> ExitCode:
     """Show the decision about VOLUME and every number behind it; changes nothing.
 
     Beside its balance: its flip, the guards that would refuse one now, its windows, holds, and AWS's quota.
     """
     with open_readonly(options) as context:
+        volume = resolve_volume(context, name, prefers=can_burst)
         report = assess_volumes(context.services, [volume], now_s=context.services.clock())
         if volume in report.ignored:
             print_info(f"{volume} carries the tag burstwatch:ignore=true, so nothing is decided about it")
@@ -66,14 +72,18 @@ def explain(volume: str, options: Options, *, verbose: bool) -> ExitCode:
         if options.json:
             print_output(to_json(_document(explanation, report)))
         elif explanation is not None:
-            topics = render_explanation(explanation, verbose=verbose)
+            topics = render_explanation(explanation, verbose=options.verbose)
             body = lay_out_topics(describe_volume(explanation.assessment.volume), topics)
             print_output("\n".join([*urgent_lines(explanation), body]))
         print_holds(report.holds, report.now_s, {volume})
-        print_failures(report.failures, missing=report.missing, region=report.region)
+        print_report_failures(report)
         is_unread = explanation is not None and explanation.is_unread
         if is_unread:
             _drop_repeated_failure(context, volume)
+        if explanation is not None and not options.json:
+            first = ["doctor"] if explanation.assessment.is_fault else ["plot", volume]
+            commands = [first, *([["history", volume]] if explanation.entries else [])]
+            print_next(shlex.join(["burstctl", *command, *options.repeated]) for command in commands)
         return ExitCode.FAILED if is_unread or report.has_failed or report.missing else ExitCode.OK
 
 

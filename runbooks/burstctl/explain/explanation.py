@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from burstctl.cli.text_layout import COLUMNS, wrap_hanging
+from burstctl.cli.styled_text import styled
+from burstctl.cli.text_layout import text_columns, wrap_hanging
 from burstctl.render.datapoint_spacing import describe_spacing
 from burstctl.render.flip_text import describe_flip, describe_quota, flip_document, quota_document
 from burstctl.render.guard_override import refusing_guards, runbook_hints
@@ -12,22 +13,25 @@ from burstctl.render.pass_summary import describe_hold
 from burstctl.render.plan_json import hold_document, plan_document
 from burstctl.render.plan_text import describe_refusal
 from burstctl.render.planned_flip import PlannedFlip
-from burstctl.render.table import CHANGING_LABEL, describe_depletion
+from burstctl.render.resource_rows import CHANGING_LABEL, STYLES, describe_depletion
 from burstctl.render.terminal_channel import wrap_action
 from burstctl.render.volume import UNREADABLE_STATE, describe_level
 from burstctl.windows.status import PHASE_DESCRIPTIONS, describe_occurrence, occurrence_document
 from burstwatch.core.alerts.alert import describe_forecast, format_forecast
 from burstwatch.core.alerts.drain_message import format_drain_start
-from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.drain_cause import find_drain
 from burstwatch.core.assessment.severity import NEAR_EMPTY_FACTOR, SETTLING_TIME, Level, explain_level
 from burstwatch.core.buckets.forecast import EXTRAPOLATION_FACTOR, DrainRate, Forecast
-from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, highest_drain_per_s
+from burstwatch.core.ebs.gp2_bucket import EBS_IO
+from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT
+from burstwatch.core.ebs.volume import BURST_IOPS, highest_drain_per_s
 from burstwatch.core.flips.flip_trigger import ActRule, choose_act_rule
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.ledger.flip_state import Flip, Hold, ModificationUse
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.windows import WindowState, describe_flip_duration
 from burstwatch.core.tag_keys import MODE
@@ -50,7 +54,7 @@ SCHEMA: Final = "burstwatch.explanation/v1"
 # layout: what fits on a screen; `burstctl history` shows every entry
 MAX_ENTRIES: Final = 8
 _MAX_CHARS: Final = 600
-_COMMAND_COLUMNS: Final = COLUMNS - 10
+_LABEL_COLUMNS: Final = 10
 _WATCHDOG_ACTIONS: Final = {
     Action.FLIP: "the watchdog flips it, if it may act and no guard refuses",
     Action.FLIP_BACK: "the watchdog flips it back, if it may act and no guard refuses",
@@ -127,14 +131,18 @@ def urgent_lines(explanation: Explanation) -> list[str]:
     if forecast.is_refilling:
         state = describe_depletion(decision, explanation.now_s)
     elif decision.level is Level.EXHAUSTED:
-        state = f"out of credits, throttled to its baseline of {assessment.baseline_iops:,} IOPS"
-    lines = wrap_hanging(f"{str(decision.level).upper()}: {state}", COLUMNS)
+        baseline = _rate(assessment, assessment.bucket.refill_per_s)
+        state = f"out of credits, throttled to its baseline of {baseline}"
+    label = str(decision.level).upper()
+    lines = wrap_hanging(f"{label}: {state}", text_columns())
+    lines[0] = styled(label, STYLES[decision.level]) + lines[0].removeprefix(label)
     if recommendation is None or forecast.is_refilling:
         return lines
-    action = wrap_action(sanitise(recommendation.action, _MAX_CHARS), COLUMNS - 2)
+    action = wrap_action(sanitise(recommendation.action, _MAX_CHARS), text_columns() - 2)
     if (actor := _who_acts(explanation)) is not None:
-        lines += wrap_hanging(f"{actor[0].upper()}{actor[1:]}. To do it now:", COLUMNS)
-    return [*lines, *(f"  {line}" for line in action), *wrap_hanging(_duration(explanation), COLUMNS)]
+        lines += wrap_hanging(f"{actor[0].upper()}{actor[1:]}. To do it now:", text_columns())
+    commands = (f"  {styled(line, 'bold')}" for line in action)
+    return [*lines, *commands, *wrap_hanging(_duration(explanation), text_columns())]
 
 
 def render_explanation(explanation: Explanation, *, verbose: bool) -> list[tuple[str, list[str]]]:
@@ -143,6 +151,8 @@ def render_explanation(explanation: Explanation, *, verbose: bool) -> list[tuple
     topics = [("Level", _level(explanation)), ("Next step", _next_step(explanation))]
     if assessment.volume.is_gp2:
         topics.append(("Baseline", _baseline(assessment)))
+    elif assessment.kind is EBS_THROUGHPUT:
+        topics.append(("Baseline", _hdd_baseline(assessment)))
     if forecast is not None:
         topics += [
             ("Balance", _balance(explanation)),
@@ -199,7 +209,7 @@ def to_document(explanation: Explanation) -> "ExplainedVolumeDocument":
         ),
         "previous_level": explanation.decision.previous_level,
         "because": explain_level(assessment, explanation.decision.level, explanation.policy),
-        "worst_drain_per_s": highest_drain_per_s(assessment.baseline_iops),
+        "worst_drain_per_s": round(assessment.bucket.highest_drain_per_s),
         "drains": [
             {
                 "span_s": drain.duration_s,
@@ -239,7 +249,7 @@ def _level(explanation: Explanation) -> list[str]:
     decision = explanation.decision
     unknown_reason = explanation.assessment.unknown_reason
     if unknown_reason is not None:
-        cause = explanation.assessment.unknown_because or unknown_reason.label
+        cause = _describe_unknown(explanation.assessment)
     else:
         cause = explain_level(explanation.assessment, decision.level, explanation.policy)
     previous = f"; last judged {decision.previous_level}" if explanation.state else ""
@@ -253,6 +263,14 @@ def _level(explanation: Explanation) -> list[str]:
             assessed,
         ]
     return [f"{decision.level}: {cause}{previous}"]
+
+
+def _describe_unknown(assessment: Assessment) -> str:
+    """Why there is no level; the cause of a read that failed is printed below, as an error."""
+    assert assessment.unknown_reason is not None
+    if assessment.unknown_reason is UnknownReason.READ_FAILED:
+        return assessment.unknown_reason.label
+    return assessment.unknown_because or assessment.unknown_reason.label
 
 
 def _who_acts(explanation: Explanation) -> str | None:
@@ -280,6 +298,8 @@ def _steps(explanation: Explanation) -> list[str]:
         explanation.assessment.forecast,
     )
     reason, mode = decision.reason, decision.volume_settings.mode
+    if explanation.assessment.is_fault and decision.trigger is None and not decision.is_changing:
+        return ["find out why there is no balance: burstctl doctor"]
     caveat = (
         [f"proposed: {recommendation.target}; {recommendation.caveat}"]
         if recommendation and recommendation.caveat
@@ -298,7 +318,11 @@ def _steps(explanation: Explanation) -> list[str]:
     actor = _who_acts(explanation) or f"you: {'flip it' if recommendation.target else recommendation.action}"
     step = f"{actor} ({justification})"
     is_shown_above = decision.level.is_alerting or recommendation.target is None
-    return [step, *([] if is_shown_above else wrap_action(recommendation.action, _COMMAND_COLUMNS)), *caveat]
+    return [
+        step,
+        *([] if is_shown_above else wrap_action(recommendation.action, text_columns() - _LABEL_COLUMNS)),
+        *caveat,
+    ]
 
 
 def _duration(explanation: Explanation) -> str:
@@ -314,8 +338,10 @@ def _balance(explanation: Explanation) -> list[str]:
     assessment = explanation.assessment
     assert assessment.sample is not None
     assert assessment.age_s is not None
+    unit = "credits" if assessment.kind is EBS_IO else assessment.kind.unit
     share = (
-        f"{assessment.sample.value:.1f} % of {BUCKET_CREDITS:,} = {_credits_left(assessment):,.0f} credits"
+        f"{assessment.sample.value:.1f} % of {assessment.bucket.capacity:,.0f} ="
+        f" {_credits_left(assessment):,.0f} {unit}"
     )
     minute = f"the minute that ended {format_time(assessment.sample.end_at_s, explanation.now_s)} UTC"
     reading = f"{share}, lowest of {minute}, {format_duration(assessment.age_s)} ago"
@@ -334,15 +360,29 @@ def _baseline(assessment: Assessment) -> list[str]:
     return [f"{earned}; as many credits come back per second"]
 
 
+def _hdd_baseline(assessment: Assessment) -> list[str]:
+    bucket, volume = assessment.bucket, assessment.volume
+    size = f"{volume.volume_type} of {volume.size_gib:,} GiB"
+    baseline, burst = (_rate(assessment, rate) for rate in (bucket.refill_per_s, bucket.burst_per_s))
+    sentence = f"{baseline} for {size}, which bursts to {burst}; as many MiB come back per second"
+    if not bucket.is_inferred:
+        return [sentence]
+    return [sentence, "below 1 TiB AWS does not document the capacity, so it is inferred"]
+
+
+def _rate(assessment: Assessment, rate_per_s: float) -> str:
+    """``300 IOPS``, ``4.9 MiB/s``."""
+    return f"{round(rate_per_s, 1):,.10g} {assessment.kind.rate_unit}"
+
+
 def _bound(explanation: Explanation, forecast: Forecast) -> list[str]:
     assessment = explanation.assessment
     if not forecast.soonest_empty_s:
         return ["none: it may be empty by now"]
-    lasting_s = _credits_left(assessment) / highest_drain_per_s(assessment.baseline_iops)
-    worst_case = (
-        f"{_credits_left(assessment):,.0f} / ({BURST_IOPS:,} - {assessment.baseline_iops:,}) ="
-        f" {lasting_s:,.0f} s"
-    )
+    bucket = assessment.bucket
+    lasting_s = _credits_left(assessment) / bucket.highest_drain_per_s
+    burst, refill = (f"{round(rate, 1):,.10g}" for rate in (bucket.burst_per_s, bucket.refill_per_s))
+    worst_case = f"{_credits_left(assessment):,.0f} / ({burst} - {refill}) = {lasting_s:,.0f} s"
     deduction = f"less the {assessment.age_s:,.0f} s since the datapoint"
     soonest_at = format_time(explanation.now_s + forecast.soonest_empty_s, explanation.now_s)
     return [f"{worst_case}, {deduction}: not empty before {soonest_at} UTC"]
@@ -495,22 +535,19 @@ def _describe_act_rule(explanation: Explanation) -> list[str]:
 
 
 def _look_interval(explanation: Explanation) -> list[str]:
-    interval_s, cadence, assessment = (
-        explanation.decision.poll_interval_s,
-        explanation.policy.cadence,
-        explanation.assessment,
-    )
+    interval_s, assessment = explanation.decision.poll_interval_s, explanation.assessment
+    cadence = policy_of_bucket(explanation.policy, assessment.kind, assessment.bucket).cadence
     if interval_s is None:
         return ["not polled while this lasts; its state is seen at every sweep"]
     frequency = f"every {format_duration(interval_s)}"
     if assessment.forecast is None:
         return [f"{frequency} until there is a datapoint"]
-    max_drain_per_s = highest_drain_per_s(assessment.baseline_iops)
+    max_drain_per_s = assessment.bucket.highest_drain_per_s
     if explanation.is_in_focus:
         remaining_credits, balance = _credits_left(assessment), f"{assessment.balance_pct:.1f} %"
     else:
         remaining_credits, balance = (
-            cadence.watch_below_pct * CREDITS_PER_PCT,
+            assessment.bucket.credits_in(cadence.watch_below_pct),
             f"{cadence.watch_below_pct:g} %",
         )
     lasting_s, reserve_s = remaining_credits / max_drain_per_s, cadence.reserve.total_seconds()

@@ -7,12 +7,12 @@ from typing import Any, Final, TypeVar
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import ORDER_DURATION, Command, Options, ReasonText, VolumeId, common_options
+from burstctl.cli.options import ORDER_DURATION, Command, Options, ReasonText, ResourceName, common_options
 from burstctl.cli.tag_filter import TagTerm, TagTermType
 from burstctl.context.context import open_modifying
 from burstctl.flip.execute import modify
 from burstctl.flip.select import FlipRequest
-from burstctl.render.guard_override import GuardName
+from burstctl.render.guard_override import OVERRIDABLE, GuardName
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TYPE_LIMITS, TargetOverride
 from burstwatch.core.flips.refusal import Guard
@@ -42,7 +42,7 @@ class TargetType(click.Choice[str]):
 
 
 _SHARED_OPTIONS: Final = (
-    click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=VolumeId()),
+    click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=ResourceName()),
     click.option(
         "--where",
         "terms",
@@ -57,7 +57,7 @@ _SHARED_OPTIONS: Final = (
         multiple=True,
         type=GuardName(),
         metavar="GUARD",
-        help="Override this guard (requires --reason).",
+        help=f"Override this guard (requires --reason): {', '.join(OVERRIDABLE)}.",
     ),
     click.option(
         "--reason", type=ReasonText(), metavar="TEXT", help="The reason, for the ledger and alerts."
@@ -76,7 +76,7 @@ def _add_shared_options(function: _Decorated) -> _Decorated:
 @click.command(
     cls=Command,
     examples=(
-        ("burstctl flip vol-0123456789abcdef0", "to gp3, as fast as its burst; asks before it does"),
+        ("burstctl flip ci-7", "to gp3, as fast as its burst; asks before it does"),
         ("burstctl flip vol-0123456789abcdef0 --to io1 --iops 4000 --for 6h", "and back when calm after 6 h"),
         ("burstctl flip --where tag:role=ci --dry-run", "what that would be and cost, for every such gp2"),
         (
@@ -85,6 +85,7 @@ def _add_shared_options(function: _Decorated) -> _Decorated:
         ),
     ),
     page="runbooks/VolumeFlipped.md",
+    without=(),
 )
 @_add_shared_options
 @click.option(
@@ -133,10 +134,11 @@ def flip(
     name="flip-back",
     cls=Command,
     examples=(
-        ("burstctl flip-back vol-0123456789abcdef0", "to what it was before its flip; asks before it does"),
+        ("burstctl flip-back ci-7", "to what it was before its flip; asks before it does"),
         ("burstctl flip-back --where tag:role=ci --yes", "every such volume with a flip in the ledger"),
     ),
     page="runbooks/VolumeFlippedBack.md",
+    without=(),
 )
 @_add_shared_options
 @common_options
@@ -165,12 +167,12 @@ def _request(
 ) -> FlipRequest:
     """The request, if the options agree with each other."""
     if bool(volumes) == bool(terms):
-        raise click.UsageError("Select volumes by their IDs or by --where tag:KEY=VALUE.")
+        raise click.UsageError("Select volumes either by VOLUME or by --where tag:KEY=VALUE.")
     if overridden and reason is None:
         raise click.UsageError("--override requires --reason: the ledger keeps it.")
     return FlipRequest(
         direction=direction,
-        volume_ids=list(dict.fromkeys(volumes)),
+        names=list(dict.fromkeys(volumes)),
         terms=list(dict.fromkeys(terms)),
         overridden=frozenset(overridden),
         reason=reason,

@@ -1,5 +1,6 @@
 """The steps of ``burstctl flip`` and ``flip-back``: plan, show, confirm, execute, report."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -8,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from burstctl.cli.confirm import confirm, require_terminal_or_yes
 from burstctl.cli.exit_codes import ExitCode, exit_code_of_outcomes
-from burstctl.cli.output import print_error, print_failures, print_info, print_output, to_json
+from burstctl.cli.output import (
+    print_error,
+    print_failures,
+    print_info,
+    print_interruption,
+    print_next,
+    print_output,
+    to_json,
+)
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext
 from burstctl.flip.return_check import describe_last_pass, return_warning
@@ -19,7 +28,8 @@ from burstctl.render.plan_json import PLAN_SCHEMA, hold_document, plan_document,
 from burstctl.render.plan_text import describe_totals, render_plan
 from burstctl.render.planned_flip import DryRunResult, PlannedFlip
 from burstctl.render.volume import format_id_and_name
-from burstwatch.adapters.aws.ec2_modify import Accepted, DryRunAllowed
+from burstwatch.adapters.aws.ec2_modify import Accepted
+from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
@@ -41,15 +51,18 @@ def modify(context: CommandContext, request: FlipRequest) -> ExitCode:
         batch = _with_dry_run_results(context, plan_request(context, request))
         _show_plans(context, batch)
         return _finish_dry_run(context, request, batch)
-    require_terminal_or_yes(assumes_yes=request.assumes_yes)
     batch = plan_request(context, request)
     _show_plans(context, batch, is_confirmation_due=bool(batch.to_execute) and not request.assumes_yes)
-    if batch.to_execute and not confirm(_question(batch), assumes_yes=request.assumes_yes):
-        return ExitCode.INTERRUPTED
+    if batch.to_execute:
+        require_terminal_or_yes(assumes_yes=request.assumes_yes)
+        if not confirm(_question(batch), assumes_yes=request.assumes_yes):
+            return ExitCode.INTERRUPTED
     try:
         outcomes, failures = _execute(context, request, batch.to_execute) if batch.to_execute else ({}, [])
     except KeyboardInterrupt:
-        print_info("interrupted: requests sent to AWS are in the ledger (burstctl history), the rest is not")
+        print_interruption(
+            "interrupted: requests sent to AWS are in the ledger (burstctl history), the rest is not"
+        )
         return ExitCode.INTERRUPTED
     return _finish(context, request, replace(batch, failures=[*batch.failures, *failures]), outcomes)
 
@@ -65,7 +78,7 @@ def _show_plans(context: CommandContext, batch: PlannedBatch, *, is_confirmation
         print_info(text, is_preformatted=True)
     now_s = context.services.clock()
     for line in return_warning(context, batch.to_execute, now_s):
-        print_info(line)
+        print_info(line, style="bold yellow" if line.startswith("WARNING") else "")
     print_holds(context.services.ledger.holds(now_s), now_s, {flip.volume_id for flip in planned})
 
 
@@ -100,15 +113,34 @@ def _finish_dry_run(context: CommandContext, request: FlipRequest, batch: Planne
         print_output(to_json(_document(context, request, batch, {})))
     else:
         print_info("a dry run: nothing was modified, nothing was recorded")
-    rejected = [
-        flip
-        for flip in batch.planned
-        if flip.dry_run_result and not isinstance(flip.dry_run_result, DryRunAllowed)
-    ]
-    if batch.has_failed or rejected:
+        if any(flip.is_allowed for flip in batch.planned):
+            print_next([_command(context, request)])
+    if batch.has_failed or any(flip.is_rejected_by_aws for flip in batch.planned):
         return ExitCode.FAILED
     is_refused = len(batch.to_execute) < len(batch.planned)
     return ExitCode.REFUSED if is_refused and not context.options.exit_zero else ExitCode.OK
+
+
+def _command(context: CommandContext, request: FlipRequest) -> str:
+    """The command that does what a dry run shows."""
+    override = request.target_override or TargetOverride()
+    values = {
+        "--to": override.volume_type,
+        "--iops": override.iops,
+        "--throughput": override.throughput_mib_s,
+        "--for": request.duration and format_duration_literal(request.duration),
+        "--reason": request.reason,
+    }
+    name = "flip" if request.direction is Direction.FLIP else "flip-back"
+    arguments = [
+        "burstctl",
+        name,
+        *request.names,
+        *(word for term in request.terms for word in ("--where", str(term))),
+    ]
+    arguments += [word for option, value in values.items() if value for word in (option, str(value))]
+    arguments += [word for guard in sorted(request.overridden) for word in ("--override", guard)]
+    return shlex.join([*arguments, *context.options.repeated])
 
 
 def _execute(
@@ -204,7 +236,7 @@ def _print_problems(context: CommandContext, batch: PlannedBatch) -> None:
     for page in runbook_hints(refusing_guards(batch.planned), context.services.policy.alerts.runbooks_url):
         print_info(page)
     for volume_id, outcome in batch.unplanned.items():
-        print_error(f"{volume_id}: {outcome.reason}")
+        print_error(outcome.reason or "it could not be planned", subject=volume_id)
     print_failures(batch.failures, missing=batch.missing, region=context.services.location.region)
 
 
@@ -217,13 +249,13 @@ def _print_next_steps(context: CommandContext, outcomes: Mapping[str, Outcome]) 
     ]
     if not started_ids:
         return
-    volume_argument = started_ids[0] if len(started_ids) == 1 else "VOLUME"
-    print_info(f"AWS's progress: burstctl history {volume_argument}")
     last_pass = describe_last_pass(context, context.services.clock())
     print_info(
         "it is followed by a watchdog that sweeps with this ledger (burstctl watch, or the stack);"
         f" {last_pass}"
     )
+    volume_argument = started_ids[0] if len(started_ids) == 1 else "VOLUME"
+    print_next([shlex.join(["burstctl", "history", volume_argument, *context.options.repeated])])
 
 
 def _document(

@@ -1,12 +1,13 @@
 """From an operator's request to a plan for each volume."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
 from burstctl.cli.tag_filter import TagTerm, ec2_filters
 from burstctl.context.context import CommandContext
+from burstctl.context.resources import resolve_volumes
 from burstctl.flip.cap_preview import check_caps
 from burstctl.flip.measure import VolumeMeasurement, measure_volumes
 from burstctl.flip.plan_orders import plan_orders
@@ -14,7 +15,8 @@ from burstctl.render.planned_flip import PlannedFlip
 from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TargetOverride
-from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.ebs.volume import Volume, can_burst
+from burstwatch.core.errors import Problem
 from burstwatch.core.flips.flip_plan import FlipOrder, FlipPlan
 from burstwatch.core.flips.flip_trigger import describe_windows
 from burstwatch.core.flips.outcome import Outcome
@@ -31,13 +33,13 @@ MANUAL_REASON: Final = "by hand"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlipRequest:
-    """An operator's request, for volumes by ID or by tag.
+    """An operator's request, for volumes by what the operator calls them or by tag.
 
     ``duration`` is how long it is to stay.
     """
 
     direction: Direction
-    volume_ids: Sequence[str] = ()
+    names: Sequence[str] = ()
     terms: Sequence[TagTerm] = ()
     target_override: TargetOverride | None = None
     duration: timedelta | None = None
@@ -137,13 +139,15 @@ def _reflip_reason(plan: FlipPlan, schedule: WindowSchedule) -> str | None:
 def _select_volumes(
     context: CommandContext, request: FlipRequest, collector: Collector
 ) -> tuple[list[Volume], list[str]]:
-    if request.volume_ids:
-        volumes, missing = collector.volumes_by_id(request.volume_ids)
-        positions = {volume_id: position for position, volume_id in enumerate(request.volume_ids)}
+    if request.names:
+        volume_ids = resolve_volumes(context, request.names, prefers=_preference(context, request.direction))
+        volumes, missing = collector.volumes_by_id(volume_ids)
+        positions = {volume_id: position for position, volume_id in enumerate(volume_ids)}
         return sorted(volumes, key=lambda volume: positions[volume.volume_id]), missing
 
     def report(subject: str, failure: AwsFailure) -> None:
-        collector.failures.append(f"{subject}: {failure}")
+        problem = failure.problem
+        collector.failures.append(Problem(f"{subject}: {problem.cause}", problem.fix))
 
     candidates = context.services.ec2.volumes(
         ec2_filters(request.terms, list(VolumeType)), report_failure=report
@@ -156,6 +160,14 @@ def _select_volumes(
     if not selected:
         raise SettingsError(_no_match_message(context, request))
     return sorted(selected, key=lambda volume: volume.volume_id), []
+
+
+def _preference(context: CommandContext, direction: Direction) -> Callable[[Volume], bool]:
+    """Of the volumes of an instance, a flip is about those that burst, a return about those that are away."""
+    if direction is Direction.FLIP:
+        return can_burst
+    flipped = {volume_id for volume_id, state in context.services.ledger.states().items() if state.flip}
+    return lambda volume: volume.volume_id in flipped
 
 
 def _no_match_message(context: CommandContext, request: FlipRequest) -> str:

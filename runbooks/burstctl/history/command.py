@@ -1,5 +1,6 @@
 """``burstctl history``: the history of a volume, from the ledger alone."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,16 +9,18 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Duration, Options, VolumeId, common_options
-from burstctl.cli.output import print_info, print_output, to_json
+from burstctl.cli.options import Command, Duration, Options, ResourceName, common_options, last_option
+from burstctl.cli.output import print_failures, print_info, print_next, print_output, to_json
 from burstctl.cli.text_layout import Topic, lay_out_topics
 from burstctl.context.context import CommandContext, open_readonly
+from burstctl.context.resources import resolve_volume
 from burstctl.history.render import layout_history, read_history, render_entries
 from burstctl.render.flip_text import describe_flip, describe_quota, flip_document, quota_document
 from burstctl.render.pass_summary import describe_hold, print_holds
 from burstctl.render.plan_json import hold_document
-from burstctl.render.table import CHANGING_LABEL
-from burstctl.render.volume import UNREADABLE_STATE, describe_level
+from burstctl.render.resource_rows import CHANGING_LABEL
+from burstctl.render.volume import UNREADABLE_STATE, describe_level, format_id_and_name
+from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
@@ -45,42 +48,63 @@ class _VolumeHistory:
 @click.command(
     cls=Command,
     examples=(
-        ("burstctl history vol-0123456789abcdef0", "every event, who caused it and why"),
-        ("burstctl history vol-0123456789abcdef0 --since 2d", "the last two days"),
+        ("burstctl history ci-7", "every event, who caused it and why"),
+        ("burstctl history vol-0123456789abcdef0 --last 2d", "the last two days"),
         ("burstctl history vol-0123456789abcdef0 --json", "the ledger's own lines, for programs"),
     ),
     page="runbooks/VolumeFlipped.md",
+    without=("exit_zero", "policy"),
 )
-@click.argument("volume", type=VolumeId())
-@click.option(
-    "--since",
-    type=Duration(timedelta(minutes=1), _MAX_LOOKBACK),
-    metavar="SPAN",
-    help="Only the events of this period, such as 6h or 7d.",
+@click.argument("name", metavar="VOLUME", type=ResourceName())
+@last_option(
+    Duration(timedelta(minutes=1), _MAX_LOOKBACK),
+    older="--since",
+    text="Only the events of this period, such as 6h or 7d.",
 )
 @common_options
-def history(volume: str, options: Options, *, since: timedelta | None) -> ExitCode:
+def history(name: str, options: Options, *, last: timedelta | None) -> ExitCode:
     """Show the audit trail of VOLUME and its current state; changes nothing.
 
-    It reads only the ledger and does not call AWS, so it works for deleted volumes too.
-    Exits 1 if the ledger's state of the volume cannot be read.
+    It reads the ledger, so it works for deleted volumes too. AWS is called only if VOLUME is not an ID, or
+    if the ledger does not know it.
+
+    Exits 1 if the volume does not exist, or if the ledger's state of it cannot be read.
     """
     with open_readonly(options, needs_policy=False) as context:
-        volume_history = _read_volume_history(context, volume, since)
+        volume = resolve_volume(context, name)
+        volume_history = _read_volume_history(context, volume, last)
+        is_known = bool(volume_history.entries or volume_history.state or volume_history.is_unread)
         if options.json:
             print_output(to_json(_document(volume_history, context.ledger_location)))
-        elif volume_history.entries or volume_history.state or volume_history.is_unread:
+        elif is_known:
             entries_text = layout_history(render_entries(volume_history.entries))
             print_output(
                 "\n\n".join(
                     filter(None, [entries_text, lay_out_topics(f"{volume} now", _topics(volume_history))])
                 )
             )
-        else:
-            lookback_text = "" if since is None else " in this period"
-            print_info(f"the ledger has no entry for {volume}{lookback_text}")
         print_holds(volume_history.holds, volume_history.now_s, {volume})
+        if not is_known:
+            return _explain_absence(context, volume, last)
+        if not options.json:
+            print_next([shlex.join(["burstctl", "explain", volume, *options.repeated])])
         return ExitCode.FAILED if volume_history.is_unread else ExitCode.OK
+
+
+def _explain_absence(context: CommandContext, volume_id: str, last: timedelta | None) -> ExitCode:
+    """Say why there is nothing to show: nothing happened, or it does not exist."""
+    if last is not None and read_history(context.services.ledger, volume_id):
+        print_info(f"{volume_id}: no event in the last {format_duration_literal(last)}, only earlier ones")
+        return ExitCode.OK
+    collector = context.services.build_collector(context.services.clock())
+    volumes, missing = collector.volumes_by_id([volume_id])
+    if volumes:
+        print_info(f"{format_id_and_name(volumes[0])}: the ledger has no event, flip or alert of it")
+        return ExitCode.OK
+    if not missing:
+        print_info(f"the ledger does not know {volume_id}; whether there is such a volume is not known")
+    print_failures(collector.failures, missing=missing, region=context.services.location.region)
+    return ExitCode.FAILED
 
 
 def _read_volume_history(context: CommandContext, volume_id: str, since: timedelta | None) -> _VolumeHistory:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final
 
-from burstctl.cli.text_layout import COLUMNS, MAX_SENTENCE_LENGTH, wrap_hanging
+from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, text_columns, wrap_hanging
 from burstctl.render.flip_text import format_extra_cost
 from burstwatch.core.alerts.alert import Alert, format_title
 from burstwatch.core.assessment.severity import Level
@@ -74,7 +74,7 @@ def layout_history(entries: Iterable[HistoryEntry]) -> str:
 
 
 def _layout_entry(history_entry: HistoryEntry) -> list[str]:
-    width = COLUMNS - _CLOCK_COLUMNS
+    width = text_columns() - _CLOCK_COLUMNS
     first, *rest = wrap_hanging(sanitise(history_entry.line, MAX_SENTENCE_LENGTH), width)
     lines = [f"{_INDENT}{format_clock(history_entry.at_s)}  {first}"]
     rest += [

@@ -1,5 +1,6 @@
 """``burstctl hold``: a person's order to modify nothing."""
 
+import shlex
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -7,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import ORDER_DURATION, Command, Options, ReasonText, VolumeId, common_options
-from burstctl.cli.output import print_error, print_info, print_output
-from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, lay_out
+from burstctl.cli.options import ORDER_DURATION, Command, Options, ReasonText, ResourceName, common_options
+from burstctl.cli.output import print_failures, print_info, print_next, print_output, print_warning
+from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, open_operator
+from burstctl.context.resources import resolve_volumes
 from burstctl.holds.multi_region import (
     apply_in_regions,
     check_has_ledger,
@@ -22,7 +24,7 @@ from burstctl.holds.multi_region import (
 from burstctl.render.pass_summary import describe_hold
 from burstctl.render.plan_json import hold_document
 from burstwatch.core.ledger.flip_state import Hold
-from burstwatch.core.text import format_until, sanitise
+from burstwatch.core.text import format_until
 
 if TYPE_CHECKING:
     from documents.hold import HoldsDocument
@@ -31,14 +33,15 @@ if TYPE_CHECKING:
 @click.command(
     cls=Command,
     examples=(
-        ('burstctl hold vol-0123456789abcdef0 --for 6h --reason "restore test"', "one volume stays as it is"),
+        ('burstctl hold ci-7 --for 6h --reason "restore test"', "one volume stays as it is"),
         ('burstctl hold --all --for 1d --reason "INC-42"', "the kill switch: no flip, no return, for a day"),
         ('burstctl hold --all --region all --for 1d --reason "INC-42"', "the same in every region"),
     ),
     page="runbooks/FlipRefused.md",
     takes_regions=True,
+    without=("exit_zero", "policy"),
 )
-@click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=VolumeId())
+@click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=ResourceName())
 @click.option("--all", "everything", is_flag=True, help="Everything in the region: the kill switch.")
 @click.option(
     "--for", "lasts", type=ORDER_DURATION, required=True, metavar="SPAN", help="How long: 1m to 30d."
@@ -62,8 +65,7 @@ def hold(
     Exits 1 if a volume does not exist, or if the hold was not placed in some region.
     """
     if bool(volumes) == everything:
-        raise click.UsageError("Specify what to hold: either volume IDs, or --all.")
-    subjects: Sequence[str | None] = [None] if everything else list(dict.fromkeys(volumes))
+        raise click.UsageError("Specify what to hold: either VOLUMEs, or --all.")
 
     def place_in_region(region_options: Options) -> "tuple[ExitCode, HoldsDocument]":
         with open_operator(region_options, needs_policy=False) as context:
@@ -74,6 +76,7 @@ def hold(
                 )
                 return ExitCode.OK, _document(context, [], [], [], [])
             check_has_ledger(context)
+            subjects = [None] if everything else resolve_volumes(context, volumes)
             return _place_holds(context, subjects, lasts, reason)
 
     return apply_in_regions(options, place_in_region, result_word="held", has_volumes=bool(volumes))
@@ -98,10 +101,12 @@ def _place_holds(
         if placed:
             print_output(lay_out(describe_reach(context)))
     _print_unaffected_flips(context, placed)
-    for volume_id in missing:
-        print_error(f"there is no volume {volume_id} in {context.services.location.region}: it is not held")
+    print_failures([], missing=missing, region=context.services.location.region)
     for failure in failures:
-        print_info(sanitise(f"whether the volumes exist is not known: {failure}", MAX_SENTENCE_LENGTH))
+        print_warning(failure, subject="whether the volumes exist is not known")
+    if placed and not context.options.json:
+        subjects_to_release = [hold.volume_id or "--all" for hold in placed]
+        print_next([shlex.join(["burstctl", "release", *subjects_to_release, *context.options.repeated])])
     document = _document(context, placed, replaced, missing, failures)
     return (ExitCode.FAILED if missing else ExitCode.OK), document
 

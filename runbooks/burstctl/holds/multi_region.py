@@ -8,7 +8,7 @@ import click
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import ALL_REGIONS, Options
 from burstctl.cli.output import print_output, to_json
-from burstctl.cli.text_layout import COLUMNS, lay_out, wrap_hanging
+from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext
 from burstctl.context.multi_region import print_heading, run_in_regions, to_document
 from burstwatch.adapters.aws.errors import AwsError
@@ -60,10 +60,11 @@ def apply_in_regions(
         visit_result = run_in_regions(options, apply_in_region)
     except AwsError as error:  # which regions there are
         raise BurstwatchError(
-            f"{error} Nothing was done: name the regions, --region NAME for each"
+            f"nothing was done: {error.problem.cause}",
+            fix=f"{error.problem.fix}, or name the Regions: --region NAME for each",
         ) from error
     if options.json:
-        print_output(to_json(to_document(documents, visit_result)))
+        print_output(to_json(to_document(documents, visit_result.failures)))
     else:
         print_output("\n" + lay_out(_summary(result_word, documents, visit_result.failures)))
     return visit_result.exit_code
@@ -104,20 +105,17 @@ def check_reaches_watchdog(context: CommandContext, action: str, result_word: st
     if context.options.ledger:
         return
     if reach.missed_stack is not None:
-        raise _unreachable_error(
-            region,
-            f"stack {reach.missed_stack} is deployed in {region} and does not use {context.ledger_location},"
-            f" so {action} would not reach it. Nothing was {result_word}.",
-            f"fix: unset {LEDGER}; or, for a watch that uses this ledger, --ledger {context.ledger_location}",
+        raise UnreachableWatchdogError(
+            f"nothing was {result_word}: stack {reach.missed_stack} is deployed in {region} and does not use"
+            f" {context.ledger_location}, so {action} would not reach it",
+            fix=f"unset {LEDGER}; or, for a watch that uses this ledger, --ledger {context.ledger_location}",
         )
     if reach.uncertainty is not None:
-        raise _unreachable_error(
-            region,
-            f"cannot determine whether a watchdog is deployed in {region}, so {action} might not reach it."
-            f" Nothing was {result_word}.",
-            f"cause: {reach.uncertainty}",
-            "fix: remove the cause; or name the ledger, --ledger dynamodb:TABLE (the stack's) or --ledger"
-            " sqlite:PATH (that of a watch on this machine)",
+        raise UnreachableWatchdogError(
+            f"nothing was {result_word}: cannot find out whether a watchdog is deployed in {region}, so"
+            f" {action} might not reach it: {reach.uncertainty.cause}",
+            fix=f"{reach.uncertainty.fix or 'remove the cause'}; or name the ledger: --ledger dynamodb:TABLE"
+            " (a stack's), --ledger sqlite:PATH (a watch's)",
         )
 
 
@@ -128,22 +126,10 @@ def check_has_ledger(context: CommandContext) -> None:
         UnreachableWatchdogError: naming the region, and what to do.
     """
     if not context.has_ledger and not context.options.ledger:
-        region = context.services.location.region
-        raise _unreachable_error(
-            region,
-            f"no stack and no ledger in {region}: nothing was held.",
-            "fix: --region NAME, --region all, or --ledger sqlite:PATH (that of a watch on this machine)",
+        raise UnreachableWatchdogError(
+            f"nothing was held: no stack and no ledger in {context.services.location.region}",
+            fix="--region NAME, --region all, or --ledger sqlite:PATH (that of a watch on this machine)",
         )
-
-
-def _unreachable_error(region: str, headline: str, *advice: str) -> UnreachableWatchdogError:
-    """A refusal as it fits on 80 columns below the name of the command and the region."""
-    prefix = f"burstctl: {region}: "
-    first, *rest = wrap_hanging(prefix + headline, COLUMNS)
-    lines = [line for paragraph in advice for line in wrap_hanging(paragraph, COLUMNS - 2)]
-    return UnreachableWatchdogError(
-        "\n".join([first.removeprefix(prefix), *rest, *(f"  {line}" for line in lines)])
-    )
 
 
 def describe_reach(context: CommandContext) -> str:

@@ -1,5 +1,6 @@
 """``burstctl release``: ends a hold, or clears the contested mark of a volume that others changed."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -7,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Options, VolumeId, common_options
-from burstctl.cli.output import print_info, print_output
+from burstctl.cli.options import Command, Options, ResourceName, common_options
+from burstctl.cli.output import print_info, print_next, print_output
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, open_operator
+from burstctl.context.resources import resolve_volumes
 from burstctl.holds.multi_region import (
     apply_in_regions,
     check_reaches_watchdog,
@@ -49,14 +51,15 @@ class ReleaseResult:
 @click.command(
     cls=Command,
     examples=(
-        ("burstctl release vol-0123456789abcdef0", "it may be modified again"),
+        ("burstctl release ci-7", "it may be modified again"),
         ("burstctl release --all", "ends the hold on everything; holds on single volumes stay"),
         ("burstctl release --all --region all", "the same in every region"),
     ),
     page="runbooks/VolumeChangedByOthers.md",
     takes_regions=True,
+    without=("exit_zero", "policy"),
 )
-@click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=VolumeId())
+@click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=ResourceName())
 @click.option("--all", "everything", is_flag=True, help="The hold on everything in the region.")
 @common_options
 def release(volumes: Sequence[str], options: Options, *, everything: bool) -> ExitCode:
@@ -70,12 +73,12 @@ def release(volumes: Sequence[str], options: Options, *, everything: bool) -> Ex
     ledger, or if this cannot be checked.
     """
     if bool(volumes) == everything:
-        raise click.UsageError("Specify what to release: either volume IDs, or --all.")
-    subjects: Sequence[str | None] = [None] if everything else list(dict.fromkeys(volumes))
+        raise click.UsageError("Specify what to release: either VOLUMEs, or --all.")
 
     def release_in_region(region_options: Options) -> "tuple[ExitCode, ReleaseDocument]":
         with open_operator(region_options, needs_policy=False) as context:
             check_reaches_watchdog(context, "this release", "released")
+            subjects = [None] if everything else resolve_volumes(context, volumes)
             results = _release(context, subjects)
             now_s = context.services.clock()
             remaining = context.services.ledger.holds(now_s)
@@ -84,7 +87,11 @@ def release(volumes: Sequence[str], options: Options, *, everything: bool) -> Ex
                     _print_result(result, now_s)
                 if any(result.has_released for result in results):
                     print_output(lay_out(describe_reach(context)))
-            print_holds(remaining, now_s, None if everything else set(volumes))
+            print_holds(
+                remaining, now_s, None if everything else {subject for subject in subjects if subject}
+            )
+            if not options.json:
+                print_next([shlex.join(["burstctl", "assess", *region_options.repeated])])
             return ExitCode.OK, _document(context, results, remaining)
 
     return apply_in_regions(options, release_in_region, result_word="released", has_volumes=bool(volumes))
@@ -166,7 +173,7 @@ def _drop_unreadable_state(ledger: Ledger, volume_id: str, *, by: str, now_s: in
     if unreadable.revision is None or not ledger.commit([change], channels=()):
         raise BurstwatchError(
             f"{volume_id} is not released: its item ({unreadable.key}) is damaged beyond that; delete the"
-            " item by hand, see runbooks/VolumesUnread.md"
+            " item by hand, see burstctl runbook VolumesUnread"
         )
     ledger.take_unreadable()
     return unreadable

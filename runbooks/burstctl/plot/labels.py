@@ -6,7 +6,8 @@ from typing import Final
 
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.plot.load import VolumePlot
-from burstctl.render.table import CHANGING_LABEL, describe_depletion, truncate
+from burstctl.render.resource_rows import CHANGING_LABEL, describe_depletion
+from burstctl.render.table import truncate
 from burstctl.timeline.intervals import HoldInterval, StallInterval, TargetInterval, TimelineEvent
 from burstctl.timeline.timeline import GAP_LABELS, DataGap, IopsLimit, Timeline
 from burstctl.timeline.window_intervals import WindowInterval
@@ -92,7 +93,7 @@ def describe_extremes(volume_plot: VolumePlot) -> str:
 
 def describe_event(event: TimelineEvent) -> str:
     """What happened, and whether an alert was sent."""
-    return sanitise(event.text, MAX_SENTENCE_LENGTH) + (", told" if event.is_alerted else "")
+    return sanitise(event.text, MAX_SENTENCE_LENGTH) + (", alerted" if event.is_alerted else "")
 
 
 def gap_labels(gap: DataGap) -> tuple[str, ...]:

@@ -11,14 +11,14 @@ from burstctl.timeline.timeline import DataGapReason, Timeline, TimelineInput, b
 from burstctl.timeline.window_intervals import WindowInterval, manual_overrides, window_intervals
 from burstwatch.adapters.aws.metric_history import HistoryReader
 from burstwatch.core.durations import DAY_S, HOUR_S, format_duration_literal
+from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.core.ledger.ledger_entry import FLEET, LedgerEntry
 from burstwatch.core.policy.windows import window_names_of
-from burstwatch.core.text import sanitise
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.engine.collector import Collector
@@ -34,8 +34,6 @@ _PERIOD_LIMITS: Final = ((timedelta(days=14), 60), (timedelta(days=62), 300), (M
 
 _LEDGER_LOOKBACK_S: Final = 30 * DAY_S
 """How much earlier the ledger is read: no hold lasts longer, and few flips do."""
-
-_MAX_FAILURE_CHARS: Final = 600  # a failure of AWS on a few lines
 
 
 class NothingToPlotError(BurstwatchError):
@@ -76,6 +74,11 @@ def _load(context: CommandContext, volume_id: str, lookback: timedelta) -> Volum
     collector = services.build_collector(now_s)
     volume = _find_volume(report, collector, volume_id)
     decision = report.decisions[0] if report.decisions else None
+    if decision is not None and decision.assessment.kind is EBS_THROUGHPUT:
+        raise NothingToPlotError(
+            f"{volume_id} is {volume.volume_type}, and plot shows gp2 volumes only",
+            fix=f"burstctl explain {volume_id}, or burstctl which {volume_id}",
+        )
     period_s = next(period_s for max_span, period_s in _PERIOD_LIMITS if lookback <= max_span)
     start_s = int(now_s - lookback.total_seconds()) // period_s * period_s
     inputs = TimelineInput(
@@ -113,11 +116,12 @@ def _find_volume(report: PassReport, collector: Collector, volume_id: str) -> Vo
         return volumes[0]
     if volume_id in report.missing:
         raise NothingToPlotError(
-            f"there is no volume {volume_id} in {report.region}: check the id, the region, the account;"
-            f" for the events of a deleted volume, run burstctl history {volume_id}"
+            f"no volume {volume_id} in {report.region}",
+            fix="check the ID, the Region and the account; for the events of a deleted volume, run"
+            f" burstctl history {volume_id}",
         )
-    text = "; ".join([*report.failures, *collector.failures]) or "EC2 does not describe it"
-    raise NothingToPlotError(f"{volume_id} could not be read: {sanitise(text, _MAX_FAILURE_CHARS)}")
+    problem = Problem.of(next(iter([*report.failures, *collector.failures]), "EC2 does not describe it"))
+    raise _unread_error(volume_id, problem)
 
 
 def _read_history(
@@ -130,9 +134,12 @@ def _read_history(
     [part] = reader.read([volume_id], start_s, end_s)
     collector.failures += [f"cloudwatch:GetMetricData says: {text}" for text in part.messages]
     if volume_id in part.unread:
-        text = sanitise(str(part.unread[volume_id]), _MAX_FAILURE_CHARS)
-        raise NothingToPlotError(f"the history of {volume_id} could not be read: {text}")
+        raise _unread_error(f"the history of {volume_id}", part.unread[volume_id].problem)
     return part.histories[volume_id]
+
+
+def _unread_error(subject: str, problem: Problem) -> NothingToPlotError:
+    return NothingToPlotError(f"{subject} could not be read: {problem.cause}", fix=problem.fix)
 
 
 def _read_entries(ledger: Ledger, volume_id: str, since_s: int) -> list[LedgerEntry]:

@@ -1,4 +1,4 @@
-"""A picture as PNG or SVG, with matplotlib: the only module that imports it, and itself imported when needed.
+"""A picture as PNG or SVG, with matplotlib: only modules that draw import it, and only when needed.
 
 Lines say what they are where they end, and patterns and letters say what colours say: the picture reads in
 grey, and to those who see other colours.
@@ -6,6 +6,7 @@ grey, and to those who see other colours.
 
 import io
 import warnings
+from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -15,8 +16,10 @@ import matplotlib as mpl
 from matplotlib import dates as mdates
 from matplotlib import font_manager
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.textpath import text_to_path
 
 from burstctl.plot.labels import (
     describe_event,
@@ -63,7 +66,8 @@ HOLD: Final = "#41525f"
 # layout: a picture as wide as a page of documentation at 150 dots per inch
 _WIDTH_INCHES: Final = 11.5
 _LEFT_MARGIN_INCHES: Final = 0.72
-_RIGHT_MARGIN_INCHES: Final = 1.3
+_RIGHT_MARGIN_INCHES: Final = 1.4
+_EDGE_INCHES: Final = 0.14
 _HEADER_INCHES: Final = 0.92
 _BALANCE_INCHES: Final = 2.75
 _IOPS_INCHES: Final = 1.75
@@ -76,6 +80,8 @@ _DOTS_PER_INCH: Final = 150
 _MAX_POINTS: Final = 1500  # about one for each dot of the axes: more cannot be seen and make an SVG slow
 _MAX_OUTLINED_POINTS: Final = 700  # outlines of more bars would run into each other
 _MAX_LISTED_EVENTS: Final = 16
+_LABEL_BELOW_PCT: Final = 85
+"""The label of a balance above this is below its line: above it, it would lie over the label of the time."""
 _MIN_LETTER_SPACING: Final = 0.19
 _LETTER_INCHES: Final = 0.075
 """Inches: of a picture's parts, of letters on the lane of events, and of one letter of small print."""
@@ -108,7 +114,7 @@ _EVENT_COLOURS: Final = {
     TimelineEventKind.STALL: EMPTY,
     TimelineEventKind.CHANGED_BY_OTHERS: WINDOW,
 }
-_RC_PARAMS: Final = {
+RC_PARAMS: Final = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.linewidth": 0.7,
@@ -121,16 +127,21 @@ _RC_PARAMS: Final = {
 
 def draw(volume_plot: VolumePlot, kind: str) -> bytes:
     """The picture as the bytes of a file, ``png`` or ``svg``; the same values give the same bytes."""
-    with mpl.rc_context(_RC_PARAMS), warnings.catch_warnings():
+    with mpl.rc_context(RC_PARAMS), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _render_file(_draw_figure(volume_plot), kind, volume_plot)
+        return render_figure(_draw_figure(volume_plot), kind, _describe(volume_plot))
 
 
-def _render_file(figure: Figure, kind: str, volume_plot: VolumePlot) -> bytes:
-    text = _replace_unknown_characters(
+def _describe(volume_plot: VolumePlot) -> str:
+    return (
         f"{describe_volume(volume_plot.timeline.volume)}. {describe_state(volume_plot)}."
         f" {describe_extremes(volume_plot)}."
     )
+
+
+def render_figure(figure: Figure, kind: str, title: str) -> bytes:
+    """The bytes of a ``png`` or ``svg`` file; the title describes the picture to those who do not see it."""
+    text = replace_unknown_characters(title)
     metadata = (
         {"Title": text, "Software": None} if kind == "png" else {"Title": text, "Date": None, "Creator": None}
     )
@@ -169,15 +180,29 @@ class _Sheet:
         axes.set_xlim(_to_datetime(self.timeline.start_s), _to_datetime(self.timeline.end_s))
         return axes
 
-    def write(self, text: str, *, left_inches: float = 0.14, below_inches: float = 0.0, **style: Any) -> None:
-        """Write a line of text with its middle this many inches below what was drawn so far."""
-        y = 1 - (self._top_inches + below_inches) / self.height
+    def write(
+        self,
+        text: str,
+        *,
+        left_inches: float = _EDGE_INCHES,
+        right_inches: float = _WIDTH_INCHES - _EDGE_INCHES,
+        below_inches: float = 0.0,
+        fontsize: float,
+        weight: str = "normal",
+        color: str = INK,
+    ) -> None:
+        """Write a line of text with its middle this many inches below what was drawn so far.
+
+        A text that would go beyond ``right_inches`` is cut.
+        """
+        font = FontProperties(size=fontsize, weight=weight)
         self.figure.text(
             left_inches / _WIDTH_INCHES,
-            y,
-            _replace_unknown_characters(text),
+            1 - (self._top_inches + below_inches) / self.height,
+            _truncate_to_width(replace_unknown_characters(text), right_inches - left_inches, font),
             va="center",
-            **({"color": INK} | style),
+            fontproperties=font,
+            color=color,
         )
 
     def time_to_inches(self, at_s: float) -> float:
@@ -223,11 +248,10 @@ def _draw_figure(volume_plot: VolumePlot) -> Figure:
 def _draw_header(sheet: _Sheet, volume_plot: VolumePlot) -> None:
     level = str(volume_plot.decision.level) if volume_plot.decision else ""
     is_urgent = level in (SegmentStyle.WARNING, SegmentStyle.CRITICAL, SegmentStyle.EXHAUSTED)
+    sheet.write(describe_volume(sheet.timeline.volume), below_inches=0.24, fontsize=12.5, weight="bold")
     sheet.write(
-        _truncate(describe_volume(sheet.timeline.volume), 92), below_inches=0.24, fontsize=12.5, weight="bold"
+        describe_state(volume_plot), below_inches=0.50, fontsize=11.5, color=EMPTY if is_urgent else INK
     )
-    state = _truncate(describe_state(volume_plot), 118)
-    sheet.write(state, below_inches=0.50, fontsize=11.5, color=EMPTY if is_urgent else INK)
     sheet.write(
         f"{describe_extremes(volume_plot)}; times are UTC", below_inches=0.73, fontsize=9.5, color=FAINT
     )
@@ -406,11 +430,13 @@ def _draw_cone(axes: Any, timeline: Timeline, cone: ForecastCone) -> list[Any]:
         handles.append(Line2D([], [], color=INK, lw=1.1, ls=(0, (1, 1.6)), label="not before: full burst"))
     axes.text(
         1.01, 0.97, "\n".join(describe_forecast_cone(timeline)),
-        transform=axes.transAxes, va="top", fontsize=10,
+        transform=axes.transAxes, va="top", fontsize=9,
         color=FORECAST, weight="bold", linespacing=1.3,
     )  # fmt: skip
+    is_below = cone.start_pct > _LABEL_BELOW_PCT
     axes.annotate(
-        f"{cone.start_pct:.1f} %", (start_at, cone.start_pct), xytext=(9, 5), textcoords="offset points",
+        f"{cone.start_pct:.1f} %", (start_at, cone.start_pct), xytext=(9, -15 if is_below else 5),
+        textcoords="offset points",
         fontsize=10, weight="bold", color=BALANCE, bbox={"fc": "white", "ec": "none", "alpha": 0.7, "pad": 1},
     )  # fmt: skip
     return handles
@@ -461,7 +487,7 @@ def _draw_segment(axes: Any, sheet: _Sheet, segment: Segment) -> None:
     if letters >= min(3, len(segment.text)):
         text_box = {"fc": style["fc"], "ec": "none", "alpha": 0.9, "pad": 0.8} if "hatch" in style else None
         axes.annotate(
-            _replace_unknown_characters(fit_text(segment.text, letters)), (_to_datetime(start_s), 0.48),
+            replace_unknown_characters(fit_text(segment.text, letters)), (_to_datetime(start_s), 0.48),
             xytext=(3, 0),
             textcoords="offset points", va="center", fontsize=8, color=colour, bbox=text_box,
         )  # fmt: skip
@@ -559,23 +585,35 @@ def _list_events(sheet: _Sheet, timeline: Timeline, events: Sequence[TimelineEve
     ]
     rows = -(-len(lines) // 2)
     sheet.skip(_AXIS_INCHES)
+    column_inches = (_WIDTH_INCHES - _LEFT_MARGIN_INCHES) / 2
     for number, line in enumerate(lines):
         column, row = divmod(number, rows)
-        left_inches = _LEFT_MARGIN_INCHES + column * (_WIDTH_INCHES - _LEFT_MARGIN_INCHES) / 2
+        left_inches = _LEFT_MARGIN_INCHES + column * column_inches
         sheet.write(
-            _truncate(line, 78),
+            line,
             left_inches=left_inches,
+            right_inches=left_inches + column_inches - _EDGE_INCHES,
             below_inches=_LINE_INCHES * (row + 0.5),
             fontsize=8.5,
-            color=INK,
         )
 
 
-def _truncate(text: str, max_length: int) -> str:
-    return text if len(text) <= max_length else text[: max(0, max_length - 1)].rstrip() + "…"
+def _truncate_to_width(text: str, max_inches: float, font: FontProperties) -> str:
+    """The text, or as much of it as is at most this wide, with ``…`` for the rest."""
+    if _width_inches(text, font) <= max_inches:
+        return text
+    length = bisect_right(
+        range(len(text)), max_inches, key=lambda end: _width_inches(f"{text[:end].rstrip()}…", font)
+    )
+    return f"{text[: max(0, length - 1)].rstrip()}…"
 
 
-def _replace_unknown_characters(text: str) -> str:
+def _width_inches(text: str, font: FontProperties) -> float:
+    width_points, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(width_points) / 72
+
+
+def replace_unknown_characters(text: str) -> str:
     """The text with a box for each character that the font does not have."""
     return "".join(
         character if ord(character) in _known_characters() else "\N{WHITE SQUARE}" for character in text

@@ -22,7 +22,8 @@ from burstctl.plot.labels import (
 from burstctl.plot.lanes import Lane, SegmentStyle, build_lanes
 from burstctl.plot.load import VolumePlot
 from burstctl.plot.scales import Panel, TimeScale, iops_scale, place_events, values_in
-from burstctl.render.table import STYLES, truncate
+from burstctl.render.resource_rows import STYLES
+from burstctl.render.table import truncate
 from burstctl.render.volume import describe_volume
 from burstctl.timeline.timeline import DataGapReason, ForecastCone, Timeline
 from burstwatch.core.buckets.series import Series
@@ -49,7 +50,7 @@ _EMPTY_STYLE: Final = "bold red"
 _FORECAST_STYLE: Final = "yellow"
 _SUSTAINED_STYLE: Final = "green"
 _BURST_STYLE: Final = "magenta"
-_LIMIT_STYLE: Final = "blue"
+_LIMIT_STYLE: Final = "cyan"
 
 _FILL_CHARACTERS: Final = {
     SegmentStyle.OK: ".", SegmentStyle.WATCH: "-", SegmentStyle.WARNING: "=", SegmentStyle.CRITICAL: "#",
@@ -58,7 +59,7 @@ _FILL_CHARACTERS: Final = {
 }  # fmt: skip
 _SEGMENT_STYLES: Final = {SegmentStyle(str(level)): style for level, style in STYLES.items()} | {
     SegmentStyle.LEAVING: "green", SegmentStyle.AWAY: "bold green", SegmentStyle.RETURNING: "green",
-    SegmentStyle.WINDOW: "magenta", SegmentStyle.HOLD: "blue", SegmentStyle.STALL: "bold red",
+    SegmentStyle.WINDOW: "magenta", SegmentStyle.HOLD: "cyan", SegmentStyle.STALL: "bold red",
 }  # fmt: skip
 _BRACKETED: Final = frozenset({SegmentStyle.WINDOW, SegmentStyle.HOLD})
 _URGENT_LETTERS: Final = frozenset("CEX!S")

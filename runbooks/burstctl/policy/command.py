@@ -1,6 +1,7 @@
 """``burstctl policy``: check a policy, show the one in force, put one in force in a deployed stack."""
 
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -9,14 +10,29 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, CommandGroup, Options, common_options
-from burstctl.cli.output import print_error, print_info, print_output, to_json
-from burstctl.context.active_policy import PolicySource, find_file_source, find_policy_source, is_policy_named
+from burstctl.cli.output import print_error, print_info, print_next, print_output, print_warning, to_json
+from burstctl.context.active_policy import (
+    FILE_ARGUMENT,
+    POLICY_OPTION,
+    FilePolicySource,
+    PolicySource,
+    find_file_source,
+    is_policy_named,
+)
 from burstctl.context.stack_policy import StackPolicySource, StackPolicyStore
-from burstctl.context.stacks import choose_stack, find_stacks, open_aws_session, print_stack_notes
+from burstctl.context.stacks import (
+    choose_stack,
+    describe_other_stacks,
+    find_stacks,
+    open_aws_session,
+    stack_warnings,
+)
 from burstctl.policy.push import PushRequest, change_policy
+from burstctl.policy.settings import render_policy
 from burstwatch.adapters.aws.call_counter import CallCounter
-from burstwatch.adapters.policy.yaml_file import render_policy
-from burstwatch.core.policy.policy import SCHEMA, PolicyError
+from burstwatch.adapters.policy.yaml_file import MAX_BYTES
+from burstwatch.core.parsing import Fault
+from burstwatch.core.policy.policy import SCHEMA, Policy, PolicyError
 from burstwatch.wiring.bootstrap import AwsSession, build_parameters_client
 from burstwatch.wiring.settings import SettingsError
 
@@ -27,6 +43,7 @@ PAGE: Final = "runbooks/PolicyRejected.md"
 CHECK: Final = ("burstctl policy check policy.yaml", "all faults at once, each with its line")
 SHOW: Final = ("burstctl policy show", "the policy in force, every default spelled out")
 PUSH: Final = ("burstctl policy push policy.yaml", "in force in the deployed stack, after you agree")
+_WITHOUT: Final = ("exit_zero", "ledger", "verbose")
 WITHDRAW: Final = ("burstctl policy push --withdraw", "back to the policy it was deployed with")
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
@@ -45,7 +62,13 @@ def _stack_option(function: _Decorated) -> _Decorated:
     )(function)
 
 
-@policy.command(cls=Command, examples=(CHECK,), page=PAGE)
+@policy.command(
+    cls=Command,
+    examples=(CHECK,),
+    page=PAGE,
+    without=_WITHOUT,
+    short_help="every fault of a policy at once, with its line",
+)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @_stack_option
 @common_options
@@ -54,35 +77,53 @@ def check(file: Path | None, options: Options, *, stack_name: str | None) -> Exi
 
     Without a FILE: the policy in force. Exits 2 when there is a fault.
     """
-    source = _find_source(file or options.policy, options, stack_name)
+    source = _find_source(file, options, stack_name)
     try:
         source.read()
     except PolicyError as error:
-        faults = [str(fault) for fault in error.faults]
+        faults = error.faults
     else:
-        faults = []
+        faults = ()
     if options.json:
         document: PolicyCheckDocument = {
             "schema": "burstwatch.policy-check/v1",
             "policy": source.location,
-            "faults": faults,
+            "faults": [str(fault) for fault in faults],
         }
         print_output(to_json(document))
     elif faults:
         count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        print_output("\n".join(faults))
+        print_output("\n".join(map(_with_excerpt, faults)))
         print_error(f"{source.location} has {count}")
     else:
         print_output(f"{source.location}: OK")
+        if file is not None:
+            print_next(
+                [
+                    shlex.join(["burstctl", "backtest", "--policy", str(file)]),
+                    shlex.join(["burstctl", "policy", "push", str(file)]),
+                ]
+            )
     return ExitCode.USAGE if faults else ExitCode.OK
 
 
-@policy.command(name="show", cls=Command, examples=(SHOW,), page=PAGE)
+@policy.command(
+    name="show",
+    cls=Command,
+    examples=(SHOW,),
+    page=PAGE,
+    without=_WITHOUT,
+    short_help="the policy in force, with every default",
+)
 @_stack_option
 @common_options
 def show_policy(options: Options, *, stack_name: str | None) -> ExitCode:
-    """Print the policy in force with every default spelled out, as YAML or JSON."""
-    source = _find_source(options.policy, options, stack_name)
+    """Print the policy in force with every default spelled out, as YAML or JSON.
+
+    A comment above each setting has its meaning, unit and default, and marks one that was CHANGED. Saved as
+    policy.yaml, the YAML is the same policy.
+    """
+    source = _find_source(None, options, stack_name)
     active_policy = source.read()
     print_info(f"policy: {source}")
     if isinstance(source, StackPolicySource) and source.is_outdated:
@@ -90,11 +131,19 @@ def show_policy(options: Options, *, stack_name: str | None) -> ExitCode:
             "policy: it was pushed over another deployed one than today's (burstctl policy push --withdraw)"
         )
     document = {"schema": SCHEMA, **active_policy.to_mapping()}
-    print_output(to_json(document) if options.json else render_policy(active_policy).rstrip())
+    print_output(to_json(document) if options.json else _render_saveable(active_policy).rstrip())
+    if not options.json:
+        print_next([shlex.join(["burstctl", "doctor", *options.repeated])])
     return ExitCode.OK
 
 
-@policy.command(cls=Command, examples=(PUSH, WITHDRAW), page=PAGE)
+@policy.command(
+    cls=Command,
+    examples=(PUSH, WITHDRAW),
+    page=PAGE,
+    without=_WITHOUT,
+    short_help="put a policy in force in the deployed stack",
+)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--withdraw", is_flag=True, help="Withdraw the pushed policy; the deployed one applies again.")
 @_stack_option
@@ -114,7 +163,7 @@ def push(
     if withdraw and file is not None:
         raise click.UsageError("--withdraw withdraws the pushed policy: leave out FILE.")
     request = PushRequest(
-        source=None if withdraw else find_file_source(file or options.policy, os.environ),
+        source=None if withdraw else _find_file_source(file, options),
         stack=stack_name,
         dry_run=dry_run,
         assumes_yes=yes,
@@ -122,23 +171,45 @@ def push(
     return change_policy(options, request)
 
 
-def _find_source(path: Path | None, options: Options, stack_name: str | None) -> PolicySource:
+def _render_saveable(policy: Policy) -> str:
+    """The policy with comments, unless they would make it longer than a policy may be."""
+    text = render_policy(policy)
+    if len(text.encode()) <= MAX_BYTES:
+        return text
+    print_info(f"without comments: with them, it would exceed the {MAX_BYTES:,} bytes of a policy")
+    return render_policy(policy, has_comments=False)
+
+
+def _with_excerpt(fault: Fault) -> str:
+    """The fault, and below it the line at fault, if an excerpt shows it."""
+    return "\n    ".join([str(fault), *fault.excerpt.splitlines()])
+
+
+def _find_file_source(file: Path | None, options: Options) -> FilePolicySource:
+    named_by = POLICY_OPTION if file is None else FILE_ARGUMENT
+    return find_file_source(file or options.policy, os.environ, named_by=named_by)
+
+
+def _find_source(file: Path | None, options: Options, stack_name: str | None) -> PolicySource:
     """The policy meant: the one given, else the one in force here."""
+    path, file_source = file or options.policy, _find_file_source(file, options)
     if stack_name is not None and path is not None:
         raise click.UsageError(f"{path} and --stack are two policies: leave out one of them.")
     if stack_name is None and is_policy_named(path, os.environ):
-        return find_policy_source(path, os.environ)
+        return file_source
     session, calls = _open_session_if_configured(options, is_needed=stack_name is not None), CallCounter()
     if session is None:
-        return find_policy_source(path, os.environ)
+        return file_source
     stacks = find_stacks(session, calls)
     if stack_name is None:
-        print_stack_notes(stacks, is_ledger_named=True)
+        for warning in stack_warnings(stacks, is_ledger_named=True):
+            print_warning(warning)
+        for line in describe_other_stacks(stacks):
+            print_info(line)
     stack = stacks.active if stack_name is None else choose_stack(stacks, stack_name)
     if stack is None:
-        return find_policy_source(path, os.environ)
-    deployed = StackPolicySource(StackPolicyStore(build_parameters_client(session, calls), stack))
-    return deployed if stack_name is not None else find_policy_source(path, os.environ, deployed)
+        return file_source
+    return StackPolicySource(StackPolicyStore(build_parameters_client(session, calls), stack))
 
 
 def _open_session_if_configured(options: Options, *, is_needed: bool) -> AwsSession | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from burstctl.cli.text_layout import COLUMNS, wrap_hanging
+from burstctl.cli.text_layout import text_columns, wrap_hanging
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import sanitise
 
@@ -40,7 +40,7 @@ def format_changes(changes: list[SettingChange]) -> list[str]:
     return [
         f"  {line}"
         for change in changes
-        for line in wrap_hanging(sanitise(str(change), _MAX_CHARS), COLUMNS - 2)
+        for line in wrap_hanging(sanitise(str(change), _MAX_CHARS), text_columns() - 2)
     ]
 
 

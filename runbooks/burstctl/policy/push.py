@@ -8,7 +8,7 @@ from burstctl.cli.confirm import confirm, require_terminal_or_yes
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Options
 from burstctl.cli.output import print_error, print_info, print_output, to_json
-from burstctl.cli.text_layout import COLUMNS, wrap_hanging
+from burstctl.cli.text_layout import text_columns, wrap_hanging
 from burstctl.context.active_policy import FilePolicySource
 from burstctl.context.operator_identity import name_operator
 from burstctl.context.stack_policy import (
@@ -146,6 +146,13 @@ def _validate_for_stack(text: str, source: str, stack: Deployment) -> Policy:
             f" modify only volumes tagged {granted_tag!r}: its permissions depend on that. To change the"
             " tag, deploy the stack with this policy (cdk deploy)"
         )
+    if denied := [kind for kind in policy.resources.watched if kind not in stack.resources]:
+        wanted = ", ".join(dict.fromkeys([*stack.resources, *denied]))
+        raise SettingsError(
+            f"{source}: resources.{denied[0]}.watch is true, and the stack {stack.name} has no permission to"
+            f" watch that kind. Write resources: [{wanted}] into its stage file, and this policy beside it;"
+            f" then run: cdk deploy -c stage=FILE"
+        )
     return policy
 
 
@@ -193,7 +200,7 @@ def _describe_change(change: _PolicyChange) -> str:
     headline = (
         f"stack {change.stack.name} in {change.region}: {_describe_active_policy(change)} -> {change.source}"
     )
-    lines = wrap_hanging(headline, COLUMNS)
+    lines = wrap_hanging(headline, text_columns())
     if change.changes is None:
         lines.append("  the one in force cannot be read, so there is nothing to compare with")
     elif change.changes:

@@ -6,11 +6,12 @@ from typing import Any, Final
 import click
 
 from burstctl.render.planned_flip import PlannedFlip
-from burstwatch.core.flips.refusal import NON_OVERRIDABLE, Guard, guard_page
+from burstwatch.core.flips.refusal import AUTOMATION_ONLY, NON_OVERRIDABLE, Guard, guard_page
 
 OVERRIDABLE: Final = tuple(
-    guard for guard in Guard if guard not in NON_OVERRIDABLE | {Guard.NO_CHANGE_NEEDED}
+    guard for guard in Guard if guard not in NON_OVERRIDABLE | AUTOMATION_ONLY | {Guard.NO_CHANGE_NEEDED}
 )
+"""The guards that refuse a person's modification unless the person overrides them."""
 
 
 class GuardName(click.Choice[str]):
@@ -28,6 +29,8 @@ class GuardName(click.Choice[str]):
         guard = Guard(str(value))
         if guard in NON_OVERRIDABLE:
             self.fail(f"AWS itself refuses for {guard}, so it cannot be overridden.", param, ctx)
+        if guard in AUTOMATION_ONLY:
+            self.fail(f"{guard} stops only the watchdog: without --override it is done anyway.", param, ctx)
         if guard not in OVERRIDABLE:
             self.fail(
                 f"{guard} cannot be overridden: it would use up a modification for nothing.", param, ctx
@@ -52,4 +55,5 @@ def refusing_guards(planned: Iterable[PlannedFlip]) -> set[Guard]:
 
 def runbook_hints(refusing_guards: Collection[Guard], runbooks_url: str) -> list[str]:
     """Where each guard that refuses something is explained, in the order of the guards."""
-    return [f"how to go on: {guard_page(guard, runbooks_url)}" for guard in Guard if guard in refusing_guards]
+    pages = [guard_page(guard, runbooks_url) for guard in Guard if guard in refusing_guards]
+    return [f"how to go on: {page}" for page in dict.fromkeys(pages)]

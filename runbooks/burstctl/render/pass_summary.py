@@ -1,16 +1,26 @@
-"""The summary of a pass next to its table: totals, cost, and failures."""
+"""The summary of a pass next to its table: totals, cost, failures, and what to run next."""
 
+import shlex
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from burstctl.cli.output import list_first, print_failures, print_first_lines, print_info
+from burstctl.cli.output import (
+    group_by_cause,
+    list_first,
+    print_failures,
+    print_first_lines,
+    print_info,
+    print_next,
+)
 from burstctl.render.datapoint_spacing import describe_spacing
 from burstctl.render.guard_override import runbook_hints
-from burstctl.render.table import CHANGING_LABEL, level_label
-from burstctl.render.volume import format_id_and_name
+from burstctl.render.resource_rows import CHANGING_LABEL, FIXED_LABEL, level_label
+from burstctl.render.volume import count_resources, display_name_of, format_id_and_name
+from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.text import (
@@ -23,7 +33,7 @@ from burstwatch.core.text import (
 )
 from burstwatch.core.watch.api_cost import USD_PER_METRIC, usd_per_month_now
 from burstwatch.core.watch.decision import Decision
-from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.core.watch.pass_report import PassReport, urgency_of
 
 _OUTCOME_LABELS: Final = {
     OutcomeStatus.FLIPPED: "flipped",
@@ -33,62 +43,124 @@ _OUTCOME_LABELS: Final = {
     OutcomeStatus.IN_FLIGHT: "in flight",
 }
 _LEVELS_BY_URGENCY: Final = (
-    Level.EXHAUSTED, Level.CRITICAL, Level.WARNING, CHANGING_LABEL, Level.WATCH, Level.OK, Level.UNKNOWN,
+    Level.EXHAUSTED, Level.CRITICAL, Level.WARNING, CHANGING_LABEL, Level.WATCH, Level.OK, FIXED_LABEL,
+    Level.UNKNOWN,
 )  # fmt: skip
 
+_MAX_NAMED: Final = 3  # keeps a line about many volumes short
 
-def print_summary(report: PassReport) -> None:
-    """Print the summary of a pass: what a person should know and the table does not show."""
-    if report.decisions and sys.stdout.isatty() and sys.stderr.isatty():
+
+def print_summary(*reports: PassReport) -> None:
+    """Print the summary of a pass over each Region: what a person should know and the table does not show."""
+    decisions = [decision for report in reports for decision in report.decisions]
+    if decisions and sys.stdout.isatty() and sys.stderr.isatty():
         print_info("")
-    if report.decisions or not report.failures:
-        print_info(_format_totals(report))
-        print_info(_format_effort(report))
-    print_holds(report.holds, report.now_s)
-    if report.ignored:
-        print_info(f"ignored by tag: {list_first(sorted(report.ignored))}")
-    _print_outcomes(report)
+    if decisions:
+        print_info(_format_totals(reports))
+        print_info(_format_effort(reports), style="dim")
+    for report in reports:
+        print_holds(report.holds, report.now_s, region=report.region if len(reports) > 1 else "")
+        if report.ignored:
+            print_info(f"ignored by tag: {list_first(sorted(report.ignored))}")
+        _print_outcomes(report)
     print_first_lines(
         "tag",
         (
             _volume_line(decision, fault)
-            for decision in report.decisions
+            for decision in decisions
             for fault in decision.volume_settings.faults
         ),
     )
+    faults = {
+        format_id_and_name(decision.assessment.resource): _unknown_reason(decision)
+        for decision in decisions
+        if decision.assessment.is_fault
+        and decision.assessment.unknown_reason is not UnknownReason.READ_FAILED
+    }
     print_first_lines(
         "fault",
-        (
-            _volume_line(decision, _unknown_reason(decision))
-            for decision in report.decisions
-            if decision.assessment.is_fault
-        ),
+        (f"{list_first(names, _MAX_NAMED)}: {cause}" for cause, (_, names) in group_by_cause(faults).items()),
     )
-    print_failures(report.failures, missing=report.missing, region=report.region)
+
+
+def print_report_failures(*reports: PassReport) -> None:
+    """Print why something could not be read, each cause once."""
+    print_failures(
+        [failure for report in reports for failure in report.failures],
+        unread={
+            display_name_of(decision.assessment.resource) or decision.volume_id: _unknown_reason(decision)
+            for report in reports
+            for decision in report.unread
+        },
+    )
+    for report in reports:
+        print_failures([], missing=report.missing, region=report.region)
+
+
+def print_next_for(report_options: Mapping[str, Sequence[str]], *reports: PassReport) -> None:
+    """Print what to run next about the most urgent volume; ``report_options`` are those of each Region."""
+    decisions = sorted(
+        ((decision, report) for report in reports for decision in report.decisions),
+        key=lambda pair: urgency_of(pair[0]),
+    )
+    if not decisions:
+        return
+    decision, report = decisions[0]
+    options = report_options[report.region]
+    if not isinstance(decision.assessment.resource, Volume) and decision.level.is_alerting:
+        commands = [["which", decision.assessment.resource.resource_id]]
+    elif decision.level.is_alerting:
+        commands = [["explain", decision.volume_id]]
+        if decision.flip is None and report.outcome_of(decision).status is not OutcomeStatus.FLIPPED:
+            commands.append(["flip", decision.volume_id, "--dry-run"])
+    elif decision.assessment.is_fault:
+        commands = [["doctor"]]
+    else:
+        commands = [["advise"]]
+    print_next(shlex.join(["burstctl", *command, *options]) for command in commands)
 
 
 def print_pass_line(report: PassReport, tick_at_s: int) -> None:
     """Print the result of a pass in one line."""
-    levels = format_level_counts(report.decisions) or "nothing was due"
     age_s = report.newest_datapoint_age_s
     newest = (
         ""
         if age_s is None
         else f"; newest datapoint {format_duration(age_s)} old{_format_oldest_datapoint(report)}"
     )
-    print_info(f"{format_clock(tick_at_s)} UTC: {levels}{_format_outcome_counts(report)}{newest}")
+    print_info(
+        f"{format_clock(tick_at_s)} UTC: {_describe_scope(report)}{_format_outcome_counts(report)}{newest}"
+    )
     print_holds(report.holds, report.now_s)
     _print_outcomes(report)
 
 
-def print_holds(holds: Iterable[Hold], now_s: float, volume_ids: Collection[str] | None = None) -> None:
+def _describe_scope(report: PassReport) -> str:
+    """How much of the fleet a pass looked at, and the levels of the whole fleet."""
+    looked_at, fleet = len(report.decisions), report.fleet
+    if fleet is None or fleet.watched is None:
+        levels = format_level_counts(report.decisions)
+        return f"looked at {format_count(looked_at, 'volume')}{levels and f': {levels}'}"
+    watched = max(fleet.watched, looked_at)
+    counts = ", ".join(
+        f"{fleet.by_level[level]:,} {level}"
+        for level in _LEVELS_BY_URGENCY
+        if isinstance(level, Level) and fleet.by_level.get(level)
+    )
+    return f"looked at {looked_at:,} of {format_count(watched, 'volume')}; fleet: {counts or 'empty'}"
+
+
+def print_holds(
+    holds: Iterable[Hold], now_s: float, volume_ids: Collection[str] | None = None, *, region: str = ""
+) -> None:
     """Say which holds are in force: on everything, and on these volumes (None: on any)."""
     matching = [
         candidate
         for candidate in holds
         if candidate.volume_id is None or volume_ids is None or candidate.volume_id in volume_ids
     ]
-    print_first_lines("hold", (describe_hold(hold, now_s) for hold in matching))
+    label = f"hold in {region}" if region else "hold"
+    print_first_lines(label, (describe_hold(hold, now_s) for hold in matching))
 
 
 def describe_hold(hold: Hold, now_s: float) -> str:
@@ -97,8 +169,10 @@ def describe_hold(hold: Hold, now_s: float) -> str:
     return f"{subject} is kept as it is {format_until(hold.until_s, now_s)}, by {hold.by}: {hold.reason}"
 
 
-def _format_outcome_counts(report: PassReport) -> str:
-    counts = {label: report.count(status) for status, label in _OUTCOME_LABELS.items()}
+def _format_outcome_counts(*reports: PassReport) -> str:
+    counts = {
+        label: sum(report.count(status) for report in reports) for status, label in _OUTCOME_LABELS.items()
+    }
     listed = ", ".join(f"{count:,} {label}" for label, count in counts.items() if count)
     return f"; {listed}" if listed else ""
 
@@ -142,29 +216,33 @@ def format_level_counts(decisions: Iterable[Decision]) -> str:
     return ", ".join(f"{counts[level]:,} {level}" for level in _LEVELS_BY_URGENCY if counts[level])
 
 
-def _format_totals(report: PassReport) -> str:
-    count = len(report.decisions)
-    volumes = f"{format_count(count, 'volume')} in {report.region}"
-    levels = f": {format_level_counts(report.decisions)}" if count else ""
-    return f"{volumes} at {format_instant(report.now_s)}{levels}{_format_outcome_counts(report)}"
+def _format_totals(reports: Sequence[PassReport]) -> str:
+    decisions = [decision for report in reports for decision in report.by_resource]
+    place = reports[0].region if len(reports) == 1 else format_count(len(reports), "Region")
+    counts = f"{format_level_counts(decisions)}{_format_outcome_counts(*reports)}"
+    now = format_instant(max(report.now_s for report in reports))
+    resources = count_resources(decision.assessment.resource for decision in decisions)
+    return f"{resources} in {place} at {now}: {counts}"
 
 
-def _format_oldest_datapoint(report: PassReport) -> str:
+def _format_oldest_datapoint(*reports: PassReport) -> str:
     """The oldest datapoint that matters, if it is older than the policy allows for; else empty."""
-    if report.oldest_datapoint is None:
-        return ""
-    age_s, volume_id = report.oldest_datapoint
-    return f", oldest {format_duration(age_s)} ({volume_id})"
+    oldest = max((report.oldest_datapoint for report in reports if report.oldest_datapoint), default=None)
+    return f", oldest {format_duration(oldest[0])} ({oldest[1]})" if oldest else ""
 
 
-def _format_effort(report: PassReport) -> str:
-    age_s = report.newest_datapoint_age_s
+def _format_effort(reports: Sequence[PassReport]) -> str:
+    ages_s = [report.newest_datapoint_age_s for report in reports]
+    age_s = min((age_s for age_s in ages_s if age_s is not None), default=None)
     datapoint_age = "no datapoint" if age_s is None else f"newest datapoint {format_duration(age_s)} old"
-    datapoint_age += _format_oldest_datapoint(report)
-    spacing = describe_spacing(report.datapoint_spacing_s)
-    datapoint_age = f"{datapoint_age}; {spacing}" if spacing else datapoint_age
-    call_count, metric_count = sum(report.api_calls.values()), report.metrics_requested
-    idle_usd, now_usd = report.usd_per_month_idle, usd_per_month_now(report.decisions)
+    datapoint_age += _format_oldest_datapoint(*reports)
+    spacing_s = max((report.datapoint_spacing_s or 0 for report in reports), default=0)
+    if spacing := describe_spacing(spacing_s):
+        datapoint_age = f"{datapoint_age}; {spacing}"
+    call_count = sum(sum(report.api_calls.values()) for report in reports)
+    metric_count = sum(report.metrics_requested for report in reports)
+    idle_usd = sum(report.usd_per_month_idle for report in reports)
+    now_usd = sum(usd_per_month_now(report.decisions) for report in reports)
     return (
         f"{datapoint_age}; {format_count(call_count, 'call')} to AWS, {metric_count:,}"
         f" metrics read for {format_usd(metric_count * USD_PER_METRIC, decimals=5)}; watching costs"
@@ -178,4 +256,4 @@ def _unknown_reason(decision: Decision) -> str:
 
 
 def _volume_line(decision: Decision, text: str) -> str:
-    return f"{format_id_and_name(decision.assessment.volume)}: {text}"
+    return f"{format_id_and_name(decision.assessment.resource)}: {text}"

@@ -44,7 +44,8 @@ def render_plan(planned: PlannedFlip, *, is_alone: bool) -> str:
         ("AWS", [_describe_dry_run(planned.dry_run_result)] if planned.dry_run_result else []),
         ("Undo", [planned.undo] if planned.undo else []),
     ]
-    return lay_out_topics(describe_volume(plan.context.volume), topics)
+    urgent = {"Refused", *(["AWS"] if planned.is_rejected_by_aws else [])}
+    return lay_out_topics(describe_volume(plan.context.volume), topics, urgent=urgent)
 
 
 def _under_way(plan: FlipPlan) -> list[str]:
@@ -62,9 +63,12 @@ def _under_way(plan: FlipPlan) -> list[str]:
 
 def describe_totals(planned: Sequence[PlannedFlip]) -> str:
     """How many volumes would be modified, and what that costs together."""
-    count, wanted_count = len(planned), sum(flip.is_wanted for flip in planned)
-    refused_text = f", {count - wanted_count} refused" if wanted_count < count else ""
-    kept_count = sum(flip.is_wanted and flip.plan.is_extension for flip in planned)
+    count, wanted_count = len(planned), sum(flip.is_allowed for flip in planned)
+    rejected_count = sum(flip.is_wanted and flip.is_rejected_by_aws for flip in planned)
+    refused_count = count - wanted_count - rejected_count
+    refused_text = f", {refused_count} refused" if refused_count else ""
+    refused_text += f", {rejected_count} refused by AWS" if rejected_count else ""
+    kept_count = sum(flip.is_allowed and flip.plan.is_extension for flip in planned)
     kept_text = (
         f", {kept_count} kept as they are" if kept_count > 1 else ", 1 kept as it is" if kept_count else ""
     )
@@ -208,4 +212,5 @@ def _quota(planned: PlannedFlip) -> str:
 def _describe_dry_run(result: DryRunResult) -> str:
     if isinstance(result, DryRunAllowed):
         return "allows it to this identity (dry run)"
-    return f"refuses (dry run): {result.failure}"
+    problem = result.failure.problem
+    return f"refuses (dry run): {problem.cause}; {problem.fix}"

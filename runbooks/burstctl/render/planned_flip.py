@@ -65,6 +65,16 @@ class PlannedFlip:
         return self.plan.target is not None and not self.plan.refusals
 
     @property
+    def is_rejected_by_aws(self) -> bool:
+        """Whether AWS's dry run refused it, or its answer is not known."""
+        return self.dry_run_result is not None and not isinstance(self.dry_run_result, DryRunAllowed)
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether neither a guard nor AWS's dry run stops it, as far as is known."""
+        return self.is_wanted and not self.is_rejected_by_aws
+
+    @property
     def shown_refusals(self) -> list[Refusal]:
         """The refusals to show; during a modification, the volume is not yet what it will be."""
         guards = [refusal.guard for refusal in self.plan.refusals]
@@ -113,7 +123,7 @@ def flip_options(configuration: Configuration) -> list[str]:
 
 def sum_prices(planned: Iterable[PlannedFlip]) -> PriceChange:
     """What those that would be carried out cost together, before and after."""
-    prices = [flip.price for flip in planned if flip.is_wanted]
+    prices = [flip.price for flip in planned if flip.is_allowed]
     return PriceChange(
         before_usd_per_month=sum(price.before_usd_per_month for price in prices),
         after_usd_per_month=sum(price.after_usd_per_month for price in prices),

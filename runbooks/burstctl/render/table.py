@@ -1,54 +1,59 @@
-"""The report as a table: in colour and as wide as the terminal, otherwise plain and complete."""
+"""Resources as a table: in colour and as wide as the terminal, otherwise plain and complete.
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import compress
-from operator import not_
-from typing import Final
+A row is a resource of any kind, and what a column shows of it is in words already. This decides what fits.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from burstctl.cli.styled_text import StyledText, to_plain_text
-from burstctl.render.flip_status import describe_flip_status, is_flip_active
-from burstctl.render.volume import MAX_NAME_CHARS, display_name_of
-from burstwatch.core.assessment.assess import Assessment, UnknownReason
-from burstwatch.core.assessment.severity import Level
-from burstwatch.core.buckets.forecast import describe_trend
-from burstwatch.core.ebs.volume import BUCKET_CREDITS
-from burstwatch.core.text import display_width as display_columns
-from burstwatch.core.text import format_count, format_relative_time, format_rounded_duration, format_time
-from burstwatch.core.watch.decision import Decision
-from burstwatch.core.watch.pass_report import PassReport, sort_by_urgency
-
-MAX_ROWS: Final = 20
-"""More volumes than this are shown as far as they matter; the rest is counted."""
+from burstwatch.core.text import display_width
 
 WIDE_TABLE_COLUMNS: Final = 116
-"""From this width on there is a line to a volume, below it there are two."""
+"""From this width on there is a line to a resource, below it there are two."""
+
+BAR_COLUMNS: Final = 80
+"""On a terminal that is narrower, there is no room for a bar, nor for the Region on a line of two."""
 
 _FULL_FORECAST_COLUMNS: Final = 140
 """From this width on, there is room for the bound next to the estimate."""
 
-# layout: the table fits into 80 columns with a volume ID of 21 characters
-_MIN_NAME_COLUMNS: Final = 8
-_VOLUME_COLUMNS: Final = 21
 _FORECAST_COLUMNS: Final = 31
+_MIN_FORECAST_COLUMNS: Final = 12
+_MIN_NAME_COLUMNS: Final = 8
 _BAR_CELLS: Final = 5
-_NAME_INDEX: Final = 2
-_FLIP_INDEX: Final = 5
 _COLUMN_GAP: Final = "  "
+_FLIP_STYLE: Final = "cyan"
 
-STYLES: Final = {
-    Level.EXHAUSTED: "bold white on red",
-    Level.CRITICAL: "bold red",
-    Level.WARNING: "yellow",
-    Level.WATCH: "cyan",
-    Level.OK: "green",
-    Level.UNKNOWN: "dim",
-}
-FAULT_STYLE: Final = "magenta"
-FLIP_STYLE: Final = "blue"
-CHANGING_LABEL: Final = "changing"
-CHANGING_STYLE: Final = "cyan"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One resource, in the words of each column.
+
+    ``name`` and ``forecast`` take a width, None for any, and return the form that fits. ``mode`` is empty
+    where it does not matter. A row that ``is_calm`` takes one line on a narrow terminal, others take two;
+    ``flow`` is what the second line says without a flip.
+    """
+
+    region: str
+    kind: str
+    bucket: str
+    resource_id: str
+    name: Callable[[int | None], str]
+    level: str
+    style: str
+    is_calm: bool
+    is_alerting: bool
+    balance_pct: float | None
+    forecast: Callable[[int | None], str]
+    flip: str
+    mode: str
+    drain: str
+    baseline: str
+    size: str
+    place: str
+    flow: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,72 +75,74 @@ class Table:
         return sum(self.widths()) + text_width(_COLUMN_GAP) * (len(self.titles) - 1)
 
     def to_lines(self) -> list[list[StyledText]]:
-        """Titles, lines and notes; every cell is filled up to its column's width."""
-        header = [StyledText(title, "bold") for title in self.titles]
+        """Titles, lines and notes, every cell filled up to its column; without a line there are no titles."""
+        header = [[StyledText(title, "bold") for title in self.titles]] if self.lines else []
         columns = [
             (width, title in self.right_aligned)
             for width, title in zip(self.widths(), self.titles, strict=True)
         ]
         return [
-            *(_to_line(cells, columns) for cells in [header, *self.lines]),
+            *(_to_line(cells, columns) for cells in [*header, *self.lines]),
             *([StyledText(note, "dim")] for note in self.notes),
         ]
 
 
-def wide_table(report: PassReport, *, width: int | None, shows_all: bool, bar: str | None) -> Table:
-    """A line for each volume; names are cut to the width, if there is one.
+class _Column(NamedTuple):
+    """A column of the wide table; one that is ``droppable`` gives way on a terminal that is too narrow."""
+
+    title: str
+    cell: Callable[[Row], StyledText]
+    is_right_aligned: bool = False
+    is_droppable: bool = False
+
+
+def wide_table(rows: Sequence[Row], notes: Sequence[str], *, width: int | None, bar: str | None) -> Table:
+    """A line for each row; on a terminal the least important columns give way, then names are cut.
 
     Args:
-        report: what to show.
+        rows: what to show.
+        notes: what is not shown.
         width: of the terminal; None where the output leads elsewhere.
-        shows_all: calm volumes are shown as well, however many there are.
         bar: the characters of the balance bar from empty to full; None for no bar.
     """
-    decisions, notes = _select_rows(report, shows_all=shows_all)
-    flip_statuses = [describe_flip_status(decision, report) for decision in decisions]
-    forecast_columns = None if width is None or width >= _FULL_FORECAST_COLUMNS else _FORECAST_COLUMNS
-    table = Table(
-        titles=("LEVEL", "VOLUME", "NAME", "BALANCE", "EMPTY UTC", "DRAIN/S", "BASELINE", "GIB", "INSTANCE"),
-        lines=[_wide_line(decision, report.now_s, bar, forecast_columns) for decision in decisions],
-        right_aligned=frozenset({"BALANCE", "DRAIN/S", "BASELINE", "GIB"}),
-        notes=notes,
-    )
-    if any(flip_statuses):
-        table = _with_flip_column(table, flip_statuses)
+    is_full = width is None or width >= _FULL_FORECAST_COLUMNS
+    columns = _wide_columns(rows, None if is_full else _FORECAST_COLUMNS, bar)
+    table = _table_of(columns, rows, notes)
     if width is None:
         return table
-    if table.width() > width:
-        table = replace(table, titles=table.titles[:-1], lines=[line[:-1] for line in table.lines])
-    name_columns = max(_MIN_NAME_COLUMNS, table.widths()[_NAME_INDEX] - max(0, table.width() - width))
-    lines = zip(table.lines, decisions, strict=True)
-    return replace(
-        table, lines=[_with_truncated_name(line, decision, name_columns) for line, decision in lines]
+    while table.width() > width and any(column.is_droppable for column in columns):
+        last = max(index for index, column in enumerate(columns) if column.is_droppable)
+        columns = [*columns[:last], *columns[last + 1 :]]
+        table = _table_of(columns, rows, notes)
+    name_index = table.titles.index("NAME")
+    name_columns = max(_MIN_NAME_COLUMNS, table.widths()[name_index] - max(0, table.width() - width))
+    columns[name_index] = _Column("NAME", lambda row: StyledText(row.name(name_columns)))
+    return _table_of(columns, rows, notes)
+
+
+def narrow_table(rows: Sequence[Row], notes: Sequence[str], *, width: int = 80, bar: str | None) -> Table:
+    """Two lines to a row, one where all is calm; fits 60 columns, and 80 with a bar."""
+    has_regions = len({row.region for row in rows}) > 1
+    has_region_column = has_regions and width >= BAR_COLUMNS
+    shown_bar = bar if width >= BAR_COLUMNS and not has_regions else None
+    titles = ["LEVEL", *(["REGION"] if has_region_column else []), _id_title(rows), "BALANCE", "EMPTY UTC"]
+    fixed = [
+        _narrow_lines(row, 0, shown_bar, has_region_column=has_region_column, has_regions=has_regions)
+        for row in rows
+    ]
+    table = Table(
+        titles=[*titles[:-1], ""],
+        lines=[line for lines in fixed for line in lines],
+        right_aligned=frozenset(),
     )
-
-
-def _with_flip_column(table: Table, flip_statuses: Iterable[str]) -> Table:
-    """The table with a column on flips and holds; no column if nothing is flipped or held."""
-    return replace(
-        table,
-        titles=[*table.titles[:_FLIP_INDEX], "FLIP", *table.titles[_FLIP_INDEX:]],
-        lines=[
-            [*line[:_FLIP_INDEX], StyledText(flip_status, FLIP_STYLE), *line[_FLIP_INDEX:]]
-            for line, flip_status in zip(table.lines, flip_statuses, strict=True)
-        ],
-    )
-
-
-def _with_truncated_name(
-    line: Sequence[StyledText], decision: Decision, name_columns: int
-) -> list[StyledText]:
-    return [*line[:_NAME_INDEX], StyledText(format_name(decision, name_columns)), *line[_NAME_INDEX + 1 :]]
-
-
-def narrow_table(report: PassReport, *, shows_all: bool, bar: str | None) -> Table:
-    """Two lines to a volume, one where all is calm; fits 80 columns."""
-    decisions, notes = _select_rows(report, shows_all=shows_all)
-    lines = [line for decision in decisions for line in _narrow_lines(decision, report, bar)]
-    titles = ["LEVEL", "VOLUME", "BALANCE", "EMPTY UTC"]
+    forecast_columns = max(_MIN_FORECAST_COLUMNS, width - table.width())
+    lines = [
+        line
+        for row in rows
+        for line in _narrow_lines(
+            row, forecast_columns, shown_bar, has_region_column=has_region_column, has_regions=has_regions
+        )
+    ]
     return Table(titles=titles, lines=lines, right_aligned=frozenset({"BALANCE"}), notes=notes)
 
 
@@ -146,185 +153,25 @@ def render_plain(table: Table) -> str:
 
 def text_width(text: str) -> int:
     """How many columns of a terminal the text takes; quick for the many thousand cells that are plain."""
-    return len(text) if text.isascii() else display_columns(text)
+    return len(text) if text.isascii() else display_width(text)
 
 
 def truncate(text: str, width: int) -> str:
     """The text on at most this many columns; ``…`` marks a cut."""
     if text_width(text) <= width:
         return text
+    if width <= 0:
+        return ""
     while text_width(text) >= width:
         text = text[:-1]
     return text.rstrip() + "…"
 
 
-def level_label(decision: Decision) -> str:
-    """The level to show; while AWS modifies the volume, its balance does not count."""
-    return CHANGING_LABEL if decision.is_changing else str(decision.level)
-
-
-def format_name(decision: Decision, width: int = MAX_NAME_CHARS) -> str:
-    """The volume's display name, on at most this many columns; empty if it has no name."""
-    return truncate(display_name_of(decision.assessment.volume, min(width, MAX_NAME_CHARS)), width)
-
-
-def describe_depletion(decision: Decision, now_s: float, width: int | None = None) -> str:
-    """``in 14 min (18:05), not before 17:58``, or why there is no estimate.
-
-    The bound is left out of a calm volume, of one that refills, and where it does not fit in ``width``.
-    """
-    assessment = decision.assessment
-    if assessment.unknown_reason is not None:
-        return assessment.unknown_reason.label
-    assert assessment.forecast is not None
-    soonest_s, empty_s = assessment.forecast.soonest_empty_s, assessment.forecast.time_to_empty_s
-    if soonest_s is None:
-        return UnknownReason.NEVER_EMPTY.label
-    if assessment.forecast.is_refilling:
-        return _describe_refill(assessment)
-    if empty_s is None:
-        estimate = describe_trend(assessment.forecast.drain_per_s)
-    elif empty_s <= 0:
-        return "credits exhausted" if decision.is_changing else "now"
-    else:
-        estimate = format_relative_time(now_s + empty_s, now_s)
-    estimate_and_bound = f"{estimate}, not before {format_time(now_s + soonest_s, now_s)}"
-    is_short = decision.level is Level.OK or (width is not None and text_width(estimate_and_bound) > width)
-    return estimate if is_short else estimate_and_bound
-
-
-def _describe_refill(assessment: Assessment) -> str:
-    """That it refills, and how long that takes at its present rate."""
-    assert assessment.forecast is not None
-    rate = -(assessment.forecast.drain_per_s or 0.0)
-    if round(rate) < 1:
-        return describe_trend(assessment.forecast.drain_per_s)
-    missing_credits = BUCKET_CREDITS - (assessment.credits_left or 0.0)
-    return f"refilling, full in {format_rounded_duration(missing_credits / rate)}"
-
-
-def _select_rows(report: PassReport, *, shows_all: bool) -> tuple[list[Decision], list[str]]:
-    """What to show, most urgent first, and notes about the rest."""
-    ordered = sort_by_urgency(report.decisions)
-    if shows_all or len(ordered) <= MAX_ROWS:
-        return ordered, []
-    is_important = [_is_urgent(decision) or is_flip_active(decision, report) for decision in ordered]
-    selected = list(compress(ordered, is_important))
-    hidden = list(compress(ordered, map(not_, is_important)))
-    at_watch = [decision for decision in hidden if decision.level is Level.WATCH]
-    not_at_watch = [decision for decision in hidden if decision.level is not Level.WATCH]
-    room = max(0, MAX_ROWS - len(selected))
-    return [*selected, *at_watch[:room]], _hidden_notes([*at_watch[room:], *not_at_watch])
-
-
-def _is_urgent(decision: Decision) -> bool:
-    return decision.level.is_alerting or decision.assessment.is_fault
-
-
-def _hidden_notes(hidden: Sequence[Decision]) -> list[str]:
-    at_watch = [decision for decision in hidden if decision.level is Level.WATCH]
-    calm = [decision for decision in hidden if decision.level is Level.OK]
-    unwatched_reasons = Counter(
-        decision.assessment.unknown_reason.label
-        for decision in hidden
-        if decision.assessment.unknown_reason is not None
-    )
-    notes = [f"and {len(at_watch):,} more at watch, lowest {_format_lowest(at_watch)}"] if at_watch else []
-    notes += [f"and {format_count(len(calm), 'calm volume')}, lowest {_format_lowest(calm)}"] if calm else []
-    if unwatched_reasons:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in unwatched_reasons.most_common())
-        notes.append(f"and {format_count(unwatched_reasons.total(), 'unwatched volume')}: {reasons}")
-    return [*notes, "(--all shows everything)"]
-
-
-def _format_lowest(decisions: Iterable[Decision]) -> str:
-    return _format_percent(
-        min(
-            decision.assessment.balance_pct
-            for decision in decisions
-            if decision.assessment.balance_pct is not None
-        )
-    )
-
-
-def _wide_line(
-    decision: Decision, now_s: float, bar: str | None, forecast_columns: int | None
-) -> list[StyledText]:
-    assessment = decision.assessment
-    drain = assessment.forecast.drain_per_s if assessment.forecast else None
-    style = _level_style(decision)
-    return [
-        StyledText(level_label(decision), style),
-        StyledText(assessment.volume.volume_id),
-        StyledText(format_name(decision)),
-        StyledText(_format_balance(decision, bar), _bar_style(style)),
-        StyledText(
-            describe_depletion(decision, now_s, forecast_columns), "" if decision.level.is_alerting else "dim"
-        ),
-        StyledText("" if drain is None else f"{drain:,.0f}".replace("-0", "0")),
-        StyledText(f"{assessment.baseline_iops:,}" if assessment.volume.is_gp2 else ""),
-        StyledText(f"{assessment.volume.size_gib:,}"),
-        StyledText(assessment.volume.instance_id or "", "dim"),
-    ]
-
-
-def _narrow_lines(decision: Decision, report: PassReport, bar: str | None) -> list[list[StyledText]]:
-    assessment = decision.assessment
-    style, name = _level_style(decision), format_name(decision)
-    depletion = describe_depletion(decision, report.now_s, _FORECAST_COLUMNS)
-    flip_status = describe_flip_status(decision, report)
-    is_calm = not (flip_status or _is_urgent(decision) or decision.level is Level.WATCH)
-    if is_calm and name:
-        depletion = f"{depletion} ({format_name(decision, _FORECAST_COLUMNS - len(depletion) - 3)})"
-    first_line = [
-        StyledText(level_label(decision), style),
-        StyledText(assessment.volume.volume_id),
-        StyledText(_format_balance(decision, bar), _bar_style(style)),
-        StyledText(truncate(depletion, _FORECAST_COLUMNS), "" if decision.level.is_alerting else "dim"),
-    ]
-    if is_calm:
-        return [first_line]
-    second_line = [
-        StyledText(""),
-        StyledText(
-            format_name(decision, _VOLUME_COLUMNS)
-            or truncate(assessment.volume.instance_id or "", _VOLUME_COLUMNS)
-        ),
-        StyledText(f"{assessment.volume.size_gib:,} GiB", "dim"),
-        StyledText(truncate(flip_status, _FORECAST_COLUMNS), FLIP_STYLE)
-        if flip_status
-        else StyledText(_describe_flow(decision), "dim"),
-    ]
-    return [first_line, second_line]
-
-
-def _describe_flow(decision: Decision) -> str:
-    assessment = decision.assessment
-    drain = assessment.forecast.drain_per_s if assessment.forecast else None
-    baseline = f"baseline {assessment.baseline_iops:,}"
-    if decision.level is Level.EXHAUSTED and not decision.is_changing:
-        return f"throttled to {baseline}"
-    if drain is None or not round(drain):
-        return baseline
-    return f"{'drains' if drain > 0 else 'refills'} {abs(drain):,.0f}/s, {baseline}"
-
-
-def _level_style(decision: Decision) -> str:
-    if decision.is_changing:
-        return CHANGING_STYLE
-    return FAULT_STYLE if decision.assessment.is_fault else STYLES[decision.level]
-
-
-def _bar_style(style: str) -> str:
-    return "bold red" if style == STYLES[Level.EXHAUSTED] else style
-
-
-def _format_balance(decision: Decision, bar: str | None) -> str:
-    balance_pct = decision.assessment.balance_pct
-    if balance_pct is None:
-        return ""
-    bar_text = f"{draw_bar(balance_pct, _BAR_CELLS, bar)} " if bar else ""
-    return f"{bar_text}{_format_percent(balance_pct):>7}"
+def fit(forms: Sequence[str], width: int | None) -> str:
+    """The first of the forms, from the longest to the shortest, that takes at most this many columns."""
+    if width is None:
+        return forms[0]
+    return next((form for form in forms if text_width(form) <= width), truncate(forms[-1], width))
 
 
 def draw_bar(balance_pct: float, cells: int, characters: str) -> str:
@@ -336,11 +183,110 @@ def draw_bar(balance_pct: float, cells: int, characters: str) -> str:
     return bar + empty_character * (cells - len(bar))
 
 
-def _format_percent(balance_pct: float) -> str:
+def format_percent(balance_pct: float) -> str:
+    """``41.0 %``."""
     return f"{balance_pct:.1f} %"
 
 
-def _to_line(cells: Sequence[StyledText], columns: Sequence[tuple[int, bool]]) -> list[StyledText]:
+def _wide_columns(rows: Sequence[Row], forecast_columns: int | None, bar: str | None) -> list[_Column]:
+    """The columns that have something to say, the droppable ones in the order of their importance."""
+    candidates = [
+        (True, _Column("LEVEL", lambda row: StyledText(row.level, row.style))),
+        (len({row.region for row in rows}) > 1, _Column("REGION", lambda row: StyledText(row.region))),
+        (len({row.bucket for row in rows}) > 1, _Column("BUCKET", lambda row: StyledText(row.bucket))),
+        (True, _Column(_id_title(rows), lambda row: StyledText(row.resource_id))),
+        (True, _Column("NAME", lambda row: StyledText(row.name(None)))),
+        (True, _Column("BALANCE", lambda row: _balance_cell(row, bar), is_right_aligned=True)),
+        (True, _Column("EMPTY UTC", lambda row: _forecast_cell(row, forecast_columns))),
+        (any(row.flip for row in rows), _Column("FLIP", lambda row: StyledText(row.flip, _FLIP_STYLE))),
+        (any(row.mode for row in rows), _Column("MODE", lambda row: StyledText(row.mode), is_droppable=True)),
+        (True, _Column("DRAIN/S", lambda row: StyledText(row.drain), True, True)),
+        (True, _Column("BASELINE", lambda row: StyledText(row.baseline), True, True)),
+        (True, _Column("SIZE", lambda row: StyledText(row.size), True, True)),
+        (
+            any(row.place for row in rows),
+            _Column("INSTANCE", lambda row: StyledText(row.place, "dim"), False, True),
+        ),
+    ]
+    return [column for has_content, column in candidates if has_content]
+
+
+def _table_of(columns: Sequence[_Column], rows: Sequence[Row], notes: Sequence[str]) -> Table:
+    return Table(
+        titles=[column.title for column in columns],
+        lines=[[column.cell(row) for column in columns] for row in rows],
+        right_aligned=frozenset(column.title for column in columns if column.is_right_aligned),
+        notes=notes,
+    )
+
+
+def _id_title(rows: Sequence[Row]) -> str:
+    return "VOLUME" if {row.kind for row in rows} <= {"ebs"} else "RESOURCE"
+
+
+def _narrow_lines(
+    row: Row, forecast_columns: int, bar: str | None, *, has_region_column: bool, has_regions: bool
+) -> list[list[StyledText]]:
+    """The lines of a row; with ``forecast_columns`` of 0, their last cells are empty."""
+    region = [StyledText(row.region)] if has_region_column else []
+    blank = [StyledText("")] if has_region_column else []
+    has_region_below = has_regions and not has_region_column
+    id_columns = text_width(row.resource_id)
+    forecast, name = row.forecast(forecast_columns), row.name(id_columns)
+    is_single = row.is_calm and not has_region_below
+    if is_single:
+        forecast = _calm_words(row, forecast_columns)
+    first_line = [
+        StyledText(row.level, row.style),
+        *region,
+        StyledText(row.resource_id),
+        _balance_cell(row, bar),
+        StyledText(truncate(forecast, forecast_columns), "" if row.is_alerting else "dim"),
+    ]
+    if is_single:
+        return [first_line]
+    details = [row.region if has_region_below else "", row.mode, row.flip or row.flow]
+    second_line = [
+        StyledText(""),
+        *blank,
+        StyledText(name or truncate(row.place, id_columns)),
+        StyledText(row.size, "dim"),
+        StyledText(
+            truncate(", ".join(filter(None, details)), forecast_columns), _FLIP_STYLE if row.flip else "dim"
+        ),
+    ]
+    return [first_line, second_line]
+
+
+def _calm_words(row: Row, columns: int) -> str:
+    """What one line says of a calm row: the name matters more than the forecast if only one of them fits."""
+    forecast = row.forecast(columns)
+    room = columns - text_width(forecast) - len(" ()")
+    if not (label := _label(row, columns)):
+        return forecast
+    return label if room < min(text_width(label), _MIN_NAME_COLUMNS) else f"{forecast} ({_label(row, room)})"
+
+
+def _label(row: Row, columns: int) -> str:
+    """Name and mode on at most this many columns; the name is cut, and the mode if it stands alone."""
+    name_columns = columns - (text_width(row.mode) + len(", ") if row.mode else 0)
+    name = row.name(name_columns) if name_columns > 0 else ""
+    return truncate(", ".join(filter(None, [name, row.mode])), columns)
+
+
+def _balance_cell(row: Row, bar: str | None) -> StyledText:
+    style = "bold red" if "on red" in row.style else row.style
+    if row.balance_pct is None:
+        return StyledText("")
+    bar_text = f"{draw_bar(row.balance_pct, _BAR_CELLS, bar)} " if bar else ""
+    return StyledText(f"{bar_text}{format_percent(row.balance_pct):>7}", style)
+
+
+def _forecast_cell(row: Row, forecast_columns: int | None) -> StyledText:
+    return StyledText(row.forecast(forecast_columns), "" if row.is_alerting else "dim")
+
+
+def _to_line(cells: Iterable[StyledText], columns: Sequence[tuple[int, bool]]) -> list[StyledText]:
     """The cells with blanks between them; a column has its width, and whether it is aligned to the right."""
     line: list[StyledText] = []
     for cell, (width, is_right_aligned) in zip(cells, columns, strict=True):

@@ -1,26 +1,19 @@
 """Alerts as a few plain lines on a terminal or another stream."""
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Final, TextIO
 
-from burstwatch.adapters.notify.channel import ChannelError, body_lines, sanitise_alert
-from burstwatch.core.alerts.alert import (
-    Alert,
-    action_label,
-    alert_urgency,
-    format_title,
-    further_commands,
-    is_command,
-)
+from burstctl.cli.text_layout import wrap_command
+from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.adapters.notify.message import message_from_alert
+from burstwatch.core.alerts.alert import Alert, alert_urgency, is_command
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.sparkline import GAP_GLYPH, GLYPHS
-from burstwatch.core.text import format_instant, wrap
+from burstwatch.core.text import wrap
 
 _WIDTH: Final = 80  # the width of an ordinary terminal
 _INDENT: Final = "  "
-_BEFORE_OPTION_PATTERN: Final = re.compile(r" (?=--)")
 _ASCII_GLYPHS: Final = str.maketrans(GLYPHS + GAP_GLYPH, "_.-=*# ")
 _COLOURS: Final = {
     Level.OK: "32",
@@ -57,34 +50,39 @@ class TerminalChannel:
 
 
 def render(alert: Alert) -> list[str]:
-    """The lines of one alert, beginning with its level; at most 80 columns, except a long runbook address."""
-    safe_alert = sanitise_alert(alert)
-    first, *rest = wrap(format_title(safe_alert).split(), _WIDTH - len(_INDENT))
-    lines = list(rest)
-    for sentence in body_lines(safe_alert):
-        lines += wrap(sentence.split(), _WIDTH - len(_INDENT))
-    if safe_alert.action:
-        lines += [
-            *wrap(f"{action_label(safe_alert)}:".split(), _WIDTH - len(_INDENT)),
-            *(f"{_INDENT}{line}" for line in wrap_action(safe_alert.action, _WIDTH - 2 * len(_INDENT))),
-        ]
-    for label, command in further_commands(safe_alert):
-        lines += [
-            f"{label}:",
-            *(f"{_INDENT}{line}" for line in wrap_action(command, _WIDTH - 2 * len(_INDENT))),
-        ]
-    if safe_alert.runbook:
-        lines.append(f"Runbook: {safe_alert.runbook}")
-    lines.append(f"{format_instant(alert.at_s)}, alert {safe_alert.alert_id}")
-    return [first, *(f"{_INDENT}{line}" for line in lines)]
+    """The lines of one alert in the order of a ``ChatMessage``, beginning with its level.
+
+    They have at most 80 columns, except a long address of the runbook.
+    """
+    message = message_from_alert(alert)
+    first, *lines = _wrap_sentence(message.title)
+    lines += _wrap_sentence(message.reason)
+    if message.action:
+        lines += _labelled_command(message.action_label, message.action)
+    for line in message.lines:
+        lines += _wrap_sentence(line)
+    for label, command in message.extra_commands:
+        lines += _labelled_command(label, command)
+    lines.append(f"Runbook: {dict(message.links)['Runbook']}")
+    lines += _wrap_sentence("; ".join(f"{label}: {text}" for label, text in message.facts))
+    lines.append(message.footer)
+    return [first, *(f"{_INDENT}{line}" for line in lines if line)]
+
+
+def _wrap_sentence(text: str) -> list[str]:
+    return wrap(text.split(), _WIDTH - len(_INDENT))
+
+
+def _labelled_command(label: str, command: str) -> list[str]:
+    lines = wrap_action(command, _WIDTH - 2 * len(_INDENT))
+    return [*_wrap_sentence(f"{label}:"), *(f"{_INDENT}{line}" for line in lines)]
 
 
 def wrap_action(action: str, width: int) -> list[str]:
     """Wrap an action at ``width`` columns; a wrapped command is still one command for a shell."""
     if not is_command(action):
         return wrap(action.split(), width)
-    first, *rest = wrap(_BEFORE_OPTION_PATTERN.split(action), width - len(_INDENT) - len(" \\"))
-    return f" \\\n{2 * _INDENT}".join([first, *rest]).splitlines()
+    return wrap_command(action, width)
 
 
 def _colour(line: str, level: Level) -> str:

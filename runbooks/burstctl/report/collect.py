@@ -32,6 +32,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.flip_state import ManualWindowOverride
 from burstwatch.core.ledger.ledger_entry import FLEET, LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
@@ -146,7 +147,11 @@ class _ReportBuilder:
         return int(self.pass_report.now_s - self.lookback.total_seconds())
 
     def build(self) -> FleetReport:
-        decisions = sorted(self.pass_report.decisions, key=urgency_of)
+        decisions = [
+            decision
+            for decision in sorted(self.pass_report.decisions, key=urgency_of)
+            if isinstance(decision.assessment.resource, Volume)
+        ]
         self._read_ledger(decisions)
         by_priority = sorted(
             (self._detail_priority(ranked_decision), ranked_decision.volume_id)

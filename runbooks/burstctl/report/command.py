@@ -14,7 +14,7 @@ from burstctl.cli.options import Command, Duration, Options, common_options
 from burstctl.cli.output import print_error, print_failures, print_info, print_output, to_json
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.context.context import open_readonly
-from burstctl.render.pass_summary import print_holds
+from burstctl.render.pass_summary import print_holds, print_next_for
 from burstctl.report.activity import count_activities
 from burstctl.report.collect import MAX_USD, FleetReport, collect_report
 from burstctl.report.page import render_page, require_templates
@@ -85,6 +85,8 @@ def report(path: Path, options: Options, *, last: timedelta, yes: bool) -> ExitC
         if options.json:
             print_output(to_json(_document(fleet_report, path, page)))
         _print_result(fleet_report, path, page)
+        if not options.json:
+            print_next_for({pass_report.region: options.repeated}, pass_report)
         return ExitCode.FAILED if fleet_report.has_failed else ExitCode.OK
 
 

@@ -48,8 +48,9 @@ def _cost_lines(fleet_report: FleetReport, lookback: timedelta) -> list[str]:
             " again."
         )
     lines.append(
-        f"{format_count(costs.on_target, 'volume')} away of {costs.fleet_cap:,} that the policy allows, for"
-        f" {format_usd(costs.on_target_usd_per_month)} a month more of {format_usd(costs.spend_cap_usd)}."
+        f"Flipped now: {format_count(costs.on_target, 'volume')}, for"
+        f" {format_usd(costs.on_target_usd_per_month)} a month more. The policy allows {costs.fleet_cap:,}"
+        f" volumes, and {format_usd(costs.spend_cap_usd)} a month."
     )
     idle_usd, now_usd = fleet_report.pass_report.usd_per_month_idle, usd_per_month_now(fleet_report.decisions)
     lines.append(

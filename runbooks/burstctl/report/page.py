@@ -8,6 +8,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from typing import Any
 
+from burstctl.cli.pictures_extra import install_pictures
 from burstctl.report.collect import FleetReport
 from burstctl.report.page_data import build_page_data
 from burstctl.report.summary import build_summary
@@ -21,9 +22,7 @@ def require_templates() -> None:
         SettingsError: it is not installed.
     """
     if find_spec("jinja2") is None:
-        raise SettingsError(
-            "--html needs jinja2, which is not installed here: pip install 'burstwatch[desk]', or make setup"
-        )
+        raise SettingsError(f"--html needs jinja2, which is not installed here; {install_pictures()}")
 
 
 def render_page(fleet_report: FleetReport, *, lookback: timedelta, runbooks_url: str) -> str:

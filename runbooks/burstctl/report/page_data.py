@@ -11,7 +11,7 @@ from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.render.flip_status import describe_flip_status, format_configuration
 from burstctl.render.flip_text import describe_flip
 from burstctl.render.pass_summary import describe_hold
-from burstctl.render.table import CHANGING_LABEL, describe_depletion, level_label
+from burstctl.render.resource_rows import CHANGING_LABEL, describe_depletion, level_label
 from burstctl.render.volume import display_name_of
 from burstctl.report.activity import Activity
 from burstctl.report.collect import FleetReport, VolumeDetail

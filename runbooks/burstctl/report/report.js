@@ -158,6 +158,35 @@ const readable = (row, svg, output, left) => {
   });
 };
 
+// a command is not broken inside an id or a flag, and is copied as one line
+const commandOf = (command) => {
+  const parts = command.split(/ (?=--|vol-)/).flatMap((part, at) => (at ? [" ", make("span", {}, part)] : [make("span", {}, part)]));
+  const verb = command.split(" ", 2).join(" ");
+  return make("div", { class: "command" }, make("code", { class: "act" }, ...parts),
+    make("button", { type: "button", class: "plain copy", "aria-label": `Copy the command ${verb}` }, "Copy"));
+};
+const select = (node) => {
+  const range = document.createRange();
+  range.selectNodeContents(node);
+  getSelection().removeAllRanges();
+  getSelection().addRange(range);
+};
+const copy = async (button) => {
+  const code = button.previousElementSibling;
+  let isCopied = true;
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+  } catch { // some browsers allow no page from a file to write to the clipboard
+    select(code);
+    isCopied = document.execCommand("copy");
+  }
+  const label = button.dataset.label ??= button.getAttribute("aria-label");
+  button.textContent = isCopied ? "Copied" : "Press Ctrl+C";
+  button.setAttribute("aria-label", `${button.textContent}: ${code.textContent}`);
+  clearTimeout(button.timer);
+  button.timer = setTimeout(() => { button.textContent = "Copy"; button.setAttribute("aria-label", label); }, 3000);
+};
+
 const fill = (row) => {
   const at = state.shown.indexOf(row);
   $("detail-level").replaceChildren(shape(row.level), make("span", { class: `word ${row.level}` }, row.level));
@@ -167,8 +196,8 @@ const fill = (row) => {
   $("detail-facts").replaceChildren(...factsOf(row));
   $("detail-story").replaceChildren(...storyOf(row));
   $("detail-story-none").hidden = viewOf(row).story.length > 0;
-  $("detail-commands").textContent = [...(viewOf(row).commands ?? []), `burstctl explain ${row.id} --region ${data.region}`,
-    `burstctl history ${row.id} --region ${data.region}`].join("\n");
+  $("detail-commands").replaceChildren(...[...(viewOf(row).commands ?? []), `burstctl explain ${row.id} --region ${data.region}`,
+    `burstctl history ${row.id} --region ${data.region}`].map(commandOf));
   $("detail-legend").textContent = legendOf(row);
   const output = make("output", { class: "readout" }, "Point at the picture, or focus it and press the left and right arrows.");
   const isNear = $("near").getAttribute("aria-pressed") === "true";
@@ -195,6 +224,10 @@ const go = (step) => {
 };
 
 // who listens to what
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button.copy");
+  if (button) copy(button);
+});
 addEventListener("hashchange", show);
 document.addEventListener("click", (event) => {
   if (!dialog.contains(event.target)) state.opener = event.target.closest("main a:not(#rows a)");

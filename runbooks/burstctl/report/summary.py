@@ -7,7 +7,7 @@ from typing import Any, Final
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.render.datapoint_spacing import describe_spacing
 from burstctl.render.pass_summary import describe_hold
-from burstctl.render.table import CHANGING_LABEL
+from burstctl.render.resource_rows import CHANGING_LABEL
 from burstctl.report.activity import ActivityKind, count_activities
 from burstctl.report.activity_html import activity_context
 from burstctl.report.collect import MAX_DETAILED_VOLUMES, FleetReport
@@ -108,7 +108,7 @@ def _tiles(fleet_report: FleetReport, lookback: timedelta) -> list[dict[str, str
         if decision.assessment.balance_pct is not None
     ]
     lowest = min(balances, key=lambda pair: pair[0], default=None)
-    lookback_text = f"in {format_lookback(lookback)}"
+    lookback_text = f"in the last {format_lookback(lookback)}"
     return [
         {
             "name": "Lowest balance",
@@ -116,9 +116,9 @@ def _tiles(fleet_report: FleetReport, lookback: timedelta) -> list[dict[str, str
             "says": volume_label(lowest[1]) if lowest else "no volume has one",
         },
         {
-            "name": "Away from gp2",
+            "name": "Volumes flipped",
             "value": f"{costs.on_target:,}",
-            "says": f"of {costs.fleet_cap:,} that may be",
+            "says": f"now; the policy allows {costs.fleet_cap:,}",
         },
         {
             "name": "Flips and returns",
@@ -129,24 +129,24 @@ def _tiles(fleet_report: FleetReport, lookback: timedelta) -> list[dict[str, str
             ),
         },
         {
-            "name": "Flips cost",
+            "name": "Cost of flips",
             "value": format_usd(costs.flips_usd),
             "says": (
-                f"{lookback_text}; saved"
-                f" {format_usd(costs.saved_on_cheaper_usd + costs.saved_by_return_usd)}, see Money"
+                f"{lookback_text}; cheaper types and returns saved"
+                f" {format_usd(costs.saved_on_cheaper_usd + costs.saved_by_return_usd)}"
             ),
         },
         {
-            "name": "Watching costs",
+            "name": "Cost of watching",
             "value": format_usd(usd_per_month_now(fleet_report.decisions)),
-            "says": f"a month as now, {format_usd(pass_report.usd_per_month_idle)} when calm",
+            "says": f"a month as now; {format_usd(pass_report.usd_per_month_idle)} if all were calm",
         },
     ]
 
 
 def _unread_notes(fleet_report: FleetReport) -> list[str]:
     """What could not be read, and why."""
-    deleted = (f"there is no volume {volume_id}" for volume_id in fleet_report.pass_report.missing)
+    deleted = (f"no volume {volume_id}" for volume_id in fleet_report.pass_report.missing)
     unread = (f"the picture of {volume_id}: {reason}" for volume_id, reason in fleet_report.unread.items())
     return [*fleet_report.failures, *deleted, *unread]
 

@@ -1,15 +1,16 @@
 """The urgent volumes: the sentence over everything, and a card for each."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
-from burstctl.render.table import CHANGING_LABEL, describe_depletion
+from burstctl.render.resource_rows import CHANGING_LABEL, describe_depletion
 from burstctl.render.volume import display_name_of
 from burstctl.report.collect import FleetReport
 from burstctl.report.format import format_short_instant
 from burstctl.report.page_data import FAULT, level_of, suggested_action, volume_facts
-from burstwatch.core.alerts.alert import AlertKind, is_command, runbook_link
+from burstwatch.core.alerts.alert import AlertKind, is_command, runbook_link, runbook_reference
 from burstwatch.core.text import format_count, sanitise
 from burstwatch.core.watch.decision import Decision
 
@@ -27,6 +28,7 @@ RUNBOOKS: Final = {
 }
 """What is urgent, and the page for it."""
 
+_BREAK: Final = re.compile(" (?=--|vol-)")
 _MAX_PRINTED_ACTIVITIES: Final = 8  # of each volume on paper, where nothing can be scrolled
 
 
@@ -86,7 +88,8 @@ def _next_empty(urgent: Iterable[Decision], now_s: float) -> str:
 def _card(decision: Decision, fleet_report: FleetReport, runbooks_url: str) -> dict[str, Any]:
     volume, level = decision.assessment.volume, level_of(decision)
     action = suggested_action(decision, fleet_report.pass_report.region)
-    runbook = runbook_link(RUNBOOKS[level], runbooks_url)
+    page = RUNBOOKS[level]
+    runbook = runbook_reference(page, runbook_link(page, runbooks_url))
     facts = volume_facts(decision, fleet_report)
     return {
         "id": volume.volume_id,
@@ -96,13 +99,21 @@ def _card(decision: Decision, fleet_report: FleetReport, runbooks_url: str) -> d
         "place": _card_location(decision),
         "why": next((text for name, text in facts if name == "Why"), ""),
         "action": action,
-        "is_command": is_command(action),
+        "command_parts": split_command(action) if is_command(action) else [],
         "runbook": runbook,
-        "page": str(RUNBOOKS[level]),
-        "runbook_is_link": runbook.startswith(("https://", "http://")),
+        "page": str(page),
+        "runbook_is_link": runbook.startswith("https://"),
         "facts": [fact for fact in facts if fact[0] != "Why"],
         "story": _printed_activities(decision, fleet_report),
     }
+
+
+def split_command(command: str) -> list[str]:
+    """The parts between which a command may be broken: no ID is broken, and a flag stays with its value.
+
+    ``burstctl flip vol-1 --to gp3`` is ``burstctl flip``, ``vol-1`` and ``--to gp3``.
+    """
+    return _BREAK.split(command)
 
 
 def _printed_activities(decision: Decision, fleet_report: FleetReport) -> list[tuple[str, str]]:

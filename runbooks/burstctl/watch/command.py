@@ -12,17 +12,23 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode, exit_code_of
 from burstctl.cli.options import Command, Options, common_options
-from burstctl.cli.output import print_info
+from burstctl.cli.output import print_info, print_interruption, print_output, print_warning, to_json
 from burstctl.cli.signals import StopSignal
 from burstctl.context.context import CommandContext, open_watch
 from burstctl.context.on_demand_pass import evaluate_fleet
-from burstctl.render.pass_summary import print_runbook_hints, print_summary
-from burstctl.render.show_report import print_report
+from burstctl.render.pass_summary import (
+    print_next_for,
+    print_report_failures,
+    print_runbook_hints,
+    print_summary,
+)
+from burstctl.render.show_report import print_table
 from burstctl.watch.loop import WatchLoop
 from burstwatch.core.durations import format_duration_literal, parse_duration
 from burstwatch.core.ebs.pricing import PRICE_SOURCE
+from burstwatch.core.errors import Problem
 from burstwatch.core.policy.policy import FOCUS_TICK, Mode
-from burstwatch.core.text import format_usd
+from burstwatch.core.text import format_count, format_usd
 from burstwatch.wiring.settings import SLACK_WEBHOOK, TOPIC_ARN, SettingsError
 
 if TYPE_CHECKING:
@@ -61,6 +67,7 @@ class _IntervalType(click.ParamType[timedelta]):
         ("burstctl watch --metrics-port 9417", "metrics for Prometheus (docs/prometheus.md)"),
     ),
     page="runbooks/README.md",
+    without=(),
 )
 @click.option("--once", is_flag=True, help="Check everything now, once.")
 @click.option("--act", is_flag=True, help="Flip opted-in volumes before they are empty, and return them.")
@@ -133,13 +140,9 @@ def _serve_metrics(address: str | None, port: int | None) -> Iterator["FleetColl
     if port is None:
         yield None
         return
-    try:
-        from burstctl.watch.exporter_collector import FleetCollector  # noqa: PLC0415
-        from burstctl.watch.exporter_http_server import metrics_server  # noqa: PLC0415 - prometheus_client is for this only
-    except ModuleNotFoundError as error:
-        raise SettingsError(
-            f"--metrics-port needs the package {error.name}: make setup installs it"
-        ) from error
+    from burstctl.watch.exporter_collector import FleetCollector  # noqa: PLC0415
+    from burstctl.watch.exporter_http_server import metrics_server  # noqa: PLC0415 - prometheus_client is for this only
+
     collector = FleetCollector(version=version("burstwatch"))
     with metrics_server(collector, address=address or _LOOPBACK, port=port):
         yield collector
@@ -168,9 +171,17 @@ def _run_once(context: CommandContext, options: Options) -> ExitCode:
         report = evaluate_fleet(context.services, now_s=context.services.clock())
     finally:
         context.progress.end()
-    print_report(report, as_json=options.json)
+    if options.json:
+        print_output(to_json(report.to_document()))
+    else:
+        print_table([report])
     print_summary(report)
+    if not report.decisions and not report.failures:
+        print_info(f"no gp2 volumes in {report.region}")
+    print_report_failures(report)
     print_runbook_hints(report, context.services.policy.alerts.runbooks_url)
+    if not options.json:
+        print_next_for({report.region: options.repeated}, report)
     return exit_code_of(report, exit_zero=options.exit_zero)
 
 
@@ -198,6 +209,8 @@ def _run_loop(
     )
     with StopSignal(grace_s=_SHUTDOWN_TIMEOUT_S) as stop:
         loop.run(stop, passes=passes)
+    if stop.is_requested:
+        print_interruption(f"stopped after {format_count(loop.pass_count, 'pass', 'passes')}")
     return loop.exit_code
 
 
@@ -205,9 +218,11 @@ def _warn_if_public(path: Path) -> None:
     """Warn if other users may read the file, because the address allows posting; the watch goes on."""
     mode = path.stat().st_mode
     if S_ISREG(mode) and mode & 0o077:
-        print_info(
-            f"careful: {path} contains a secret, and others can read it (mode {mode & 0o777:04o}):"
-            f" chmod 600 it"
+        print_warning(
+            Problem(
+                f"{path} contains a secret, and others can read it (mode {mode & 0o777:04o})",
+                f"chmod 600 {path}",
+            )
         )
 
 
@@ -219,5 +234,5 @@ def _read_webhook(path: Path) -> str:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise SettingsError(f"the Slack webhook cannot be read from {path}: {reason}") from error
     if not url:
-        raise SettingsError(f"{path} is empty: put the address of the Slack webhook into it")
+        raise SettingsError(f"{path} is empty", fix="put the address of the Slack webhook into it")
     return url

@@ -9,9 +9,12 @@ from burstctl.render.volume import display_name_of
 from burstctl.watch import exporter_metrics
 from burstctl.watch.exporter_metrics import MAX_VOLUMES, Metric, MetricValue
 from burstctl.watch.loop import FinishedPass, PassStatus
+from burstwatch.core.alerts.alert import baseline_iops_or_none
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.outcome import OutcomeStatus
+from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import Flip
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.watch.decision import Decision
@@ -171,7 +174,11 @@ def _volume_metrics(decision: Decision, report: PassReport) -> _VolumeMetrics:
     return _VolumeMetrics(
         expires_at_s=report.now_s + retention_s,
         urgency=urgency_of(decision),
-        metric_values=tuple(_volume_values(decision, report)),
+        metric_values=tuple(
+            _volume_values(decision, report)
+            if isinstance(decision.assessment.resource, Volume)
+            else _bucket_values(decision, report, decision.assessment.resource)
+        ),
         time_to_empty_s=forecast.time_to_empty_s if forecast else None,
         is_unread=decision.assessment.unknown_reason is UnknownReason.READ_FAILED,
         is_stuck=flip is not None and flip.is_under_way and flip.is_stuck_alerted,
@@ -207,13 +214,29 @@ def _volume_values(decision: Decision, report: PassReport) -> Iterator[MetricVal
         )
 
 
+def _bucket_values(decision: Decision, report: PassReport, instance: Instance) -> Iterator[MetricValue]:
+    assessment, forecast = decision.assessment, decision.assessment.forecast
+    labels = (report.region, instance.resource_id, assessment.kind.name)
+    info = (display_name_of(instance), str(instance.resource_type), instance.instance_type)
+    yield MetricValue(exporter_metrics.BUCKET_INFO, 1, (*labels, *info, str(decision.volume_settings.mode)))
+    level_labels = (str(decision.level), str(assessment.unknown_reason or ""))
+    yield MetricValue(exporter_metrics.BUCKET_LEVEL, 1, (*labels, *level_labels))
+    values = {
+        exporter_metrics.BUCKET_BALANCE: None if assessment.sample is None else assessment.sample.value / 100,
+        exporter_metrics.BUCKET_DRAIN: forecast.drain_per_s if forecast else None,
+        exporter_metrics.BUCKET_TIME_TO_EMPTY: forecast.time_to_empty_s if forecast else None,
+        exporter_metrics.BUCKET_SOONEST_EMPTY: forecast.soonest_empty_s if forecast else None,
+    }
+    yield from (MetricValue(metric, value, labels) for metric, value in values.items() if value is not None)
+
+
 def _gauge_values(decision: Decision, now_s: float) -> Mapping[Metric, float | None]:
     """The volume's numbers; None is left out."""
     assessment = decision.assessment
     forecast, sample = assessment.forecast, assessment.sample
     return {
         exporter_metrics.VOLUME_BALANCE: None if sample is None else sample.value / 100,
-        exporter_metrics.VOLUME_BASELINE: assessment.baseline_iops,
+        exporter_metrics.VOLUME_BASELINE: baseline_iops_or_none(assessment),
         exporter_metrics.VOLUME_DRAIN: forecast.drain_per_s if forecast else None,
         exporter_metrics.VOLUME_TIME_TO_EMPTY: forecast.time_to_empty_s if forecast else None,
         exporter_metrics.VOLUME_SOONEST_EMPTY: forecast.soonest_empty_s if forecast else None,

@@ -47,6 +47,10 @@ def _per_volume(name: str, help: str, *labels: str) -> Metric:  # noqa: A002
     return Metric(name=name, help=help, labels=("region", "volume_id", *labels))
 
 
+def _per_bucket(name: str, help: str, *labels: str) -> Metric:  # noqa: A002
+    return Metric(name=name, help=help, labels=("region", "resource_id", "bucket", *labels))
+
+
 BUILD_INFO: Final = Metric(
     name="build_info", help="The version of burstwatch; always 1.", labels=("version",)
 )
@@ -56,7 +60,7 @@ WATCH_INFO: Final = _per_region(
 
 LAST_PASS: Final = _per_region(
     "last_pass_timestamp_seconds",
-    "When the last pass of this process began, of those that it carried through.",
+    "When the last completed pass of this process began.",
 )
 LAST_PASS_DURATION: Final = _per_region("last_pass_duration_seconds", "How long that pass took.")
 PASSES: Final = _per_region(
@@ -70,7 +74,7 @@ PASSES: Final = _per_region(
 VOLUMES: Final = _per_region("volumes", "Volumes at each level, after the last pass.", "level")
 WATCHED: Final = _per_region("volumes_watched", "gp2 volumes that the last whole sweep found.")
 IN_FOCUS: Final = _per_region("volumes_in_focus", "Volumes looked at every one to five minutes.")
-FLIPPED: Final = _per_region("volumes_flipped", "Volumes away from gp2, or on their way there and back.")
+FLIPPED: Final = _per_region("volumes_flipped", "Volumes that are flipped, or are being flipped or returned.")
 UNREAD: Final = _per_region("volumes_unread", "Volumes that could not be read, and so are not watched.")
 STUCK: Final = _per_region("flips_stuck", "Modifications that take far longer than expected.")
 VOLUMES_LEFT_OUT: Final = _per_region(
@@ -79,11 +83,11 @@ VOLUMES_LEFT_OUT: Final = _per_region(
 )
 LOWEST_BALANCE: Final = _per_region(
     "lowest_burst_balance_ratio",
-    "The lowest burst balance of all volumes with anything going on, from 0 to 1.",
+    "The lowest burst balance of all volumes in focus, from 0 to 1.",
 )
 SOONEST_EMPTY: Final = _per_region(
     "soonest_time_to_empty_seconds",
-    "Estimated time until the first of the draining volumes is empty, at its last check.",
+    "Estimated time until the first draining volume is empty, when last read.",
 )
 DATAPOINT_AGE: Final = _per_region(
     "newest_datapoint_age_seconds",
@@ -109,11 +113,11 @@ ALERTS_SENT: Final = _per_region(
     "alerts_sent_total", "Alerts that reached a channel.", kind=MetricKind.COUNTER
 )
 ALERTS_WAITING: Final = _per_region(
-    "alerts_waiting", "Alerts that a channel did not take in the last pass; they are tried again."
+    "alerts_waiting", "Alerts that a channel did not accept in the last pass; they are tried again."
 )
 FAILURES: Final = _per_region(
     "failures_total",
-    "What could not be read or done in passes, each said on stderr.",
+    "What could not be read or done in passes, each reported on stderr.",
     kind=MetricKind.COUNTER,
 )
 AWS_CALLS: Final = _per_region(
@@ -148,15 +152,15 @@ VOLUME_DRAIN: Final = _per_volume(
 )
 VOLUME_TIME_TO_EMPTY: Final = _per_volume(
     "volume_time_to_empty_seconds",
-    "Estimated time until it is empty, at its last check; absent while it does not drain.",
+    "Estimated time until it is empty, when last read; absent while it does not drain.",
 )
 VOLUME_SOONEST_EMPTY: Final = _per_volume(
     "volume_soonest_empty_seconds",
-    "Earliest time until it can be empty under any load, at its last check; a bound, not an estimate.",
+    "No workload can empty it sooner, when last read; a bound, not an estimate.",
 )
 VOLUME_SERVED_IOPS: Final = _per_volume(
     "volume_served_iops",
-    "Operations per second over the newest five minutes, where they are read.",
+    "Operations per second over the newest five minutes, if they are read.",
     "operation",
 )
 VOLUME_DATAPOINT_TIME: Final = _per_volume(
@@ -164,11 +168,39 @@ VOLUME_DATAPOINT_TIME: Final = _per_volume(
 )
 VOLUME_FLIP_INFO: Final = _per_volume(
     "volume_flip_info",
-    "The flip of a volume that is away from gp2 or on its way; always 1.",
+    "The flip of a volume that is not gp2, or is being modified; always 1.",
     "phase",
     "direction",
     "cause",
     "target",
+)
+
+BUCKET_INFO: Final = _per_bucket(
+    "bucket_info",
+    "Which bucket of which resource other than a volume it is; always 1.",
+    "name",
+    "resource_type",
+    "type",
+    "mode",
+)
+BUCKET_LEVEL: Final = _per_bucket(
+    "bucket_level",
+    "The level that the bucket is at, 1 for that one only; reason says why it is unknown.",
+    "level",
+    "reason",
+)
+BUCKET_BALANCE: Final = _per_bucket("bucket_balance_ratio", "Credits left in the bucket, from 0 to 1.")
+BUCKET_DRAIN: Final = _per_bucket(
+    "bucket_drain_per_second",
+    "Credits that leave the bucket per second, operations or MiB; negative while it refills.",
+)
+BUCKET_TIME_TO_EMPTY: Final = _per_bucket(
+    "bucket_time_to_empty_seconds",
+    "Estimated time until it is empty, when last read; absent while it does not drain.",
+)
+BUCKET_SOONEST_EMPTY: Final = _per_bucket(
+    "bucket_soonest_empty_seconds",
+    "No workload can empty it sooner, when last read; a bound, not an estimate.",
 )
 
 METRICS: Final = tuple(value for value in globals().values() if isinstance(value, Metric))

@@ -8,12 +8,19 @@ from time import monotonic
 from typing import Final
 
 from burstctl.cli.exit_codes import ExitCode, exit_code_of
-from burstctl.cli.output import print_error, print_failures, print_info, print_internal_error
+from burstctl.cli.output import (
+    describe_error,
+    print_error,
+    print_info,
+    print_internal_error,
+    print_output,
+    to_json,
+)
 from burstctl.cli.signals import StopSignal
 from burstctl.context.active_policy import PolicyReloader
 from burstctl.context.context import CommandContext
-from burstctl.render.pass_summary import print_pass_line, print_runbook_hints
-from burstctl.render.show_report import print_pass_table
+from burstctl.render.pass_summary import print_pass_line, print_report_failures, print_runbook_hints
+from burstctl.render.show_report import render_pass_table
 from burstctl.watch.presence import PRESENCE_INTERVAL_S, presence_change
 from burstwatch.core.alerts.alert import make_policy_rejected
 from burstwatch.core.errors import BurstwatchError
@@ -57,7 +64,7 @@ class FinishedPass:
 class WatchLoop:
     """A watch under way; ``exit_code`` is that of the last pass that had anything to say.
 
-    ``on_pass`` is called with the result of each pass.
+    ``pass_count`` is the number of passes so far. ``on_pass`` is called with the result of each pass.
     """
 
     def __init__(
@@ -76,6 +83,8 @@ class WatchLoop:
         self._on_pass = on_pass
         self._keeper: PolicyReloader | None = None
         self._presence_recorded_at_s = -inf
+        self._last_table = ""
+        self.pass_count = 0
         self.exit_code = ExitCode.OK
 
     def run(self, stop: StopSignal, *, passes: int | None) -> None:
@@ -84,12 +93,12 @@ class WatchLoop:
         Raises:
         OutputError: stdout is closed.
         """
-        last_tick_at_s, pass_count = None, 0
-        while not stop.is_requested and pass_count != passes:
+        last_tick_at_s = None
+        while not stop.is_requested and self.pass_count != passes:
             try:
                 now_s = self._context.services.clock()
             except BurstwatchError as error:
-                print_error(f"no pass: {error}")
+                print_error(describe_error(error), subject="no pass")
                 self.exit_code = ExitCode.FAILED
                 self._notify(FinishedPass(status=PassStatus.FAILED, started_at_s=last_tick_at_s or 0))
                 stop.wait(_CLOCK_RETRY_S)
@@ -99,8 +108,11 @@ class WatchLoop:
                 remaining_s = tick_at_s + self._every_s - now_s
                 stop.wait(min(remaining_s, _MAX_SLEEP_S[self._context.clock]))
                 continue
+            if self.pass_count:
+                print_info("")
             self._notify(self._run_pass(tick_at_s, now_s, stop))
-            last_tick_at_s, pass_count = tick_at_s, pass_count + 1
+            last_tick_at_s = tick_at_s
+            self.pass_count += 1
 
     def _notify(self, finished: FinishedPass) -> None:
         try:
@@ -119,7 +131,7 @@ class WatchLoop:
             report = run_tick(self._services_for_pass(now_s, stop), tick_at_s=tick_at_s, now_s=now_s)
         except BurstwatchError as error:
             self.exit_code = ExitCode.FAILED
-            print_error(f"the pass of {format_clock(tick_at_s)} UTC failed: {error}")
+            print_error(describe_error(error), subject=f"the pass of {format_clock(tick_at_s)} UTC failed")
             return failed_pass
         except Exception as error:  # noqa: BLE001 - a watchdog outlives a bad pass, and says what was wrong
             self.exit_code = ExitCode.FAILED
@@ -134,10 +146,7 @@ class WatchLoop:
             )
             return replace(failed_pass, status=PassStatus.ELSEWHERE)
         self.exit_code = exit_code_of(report, exit_zero=self._exit_zero)
-        print_pass_table(report, as_json=self._as_json)
-        print_pass_line(report, tick_at_s)
-        print_runbook_hints(report, self._context.services.policy.alerts.runbooks_url)
-        print_failures(report.failures, missing=report.missing, region=report.region)
+        self._print_pass(report, tick_at_s)
         return FinishedPass(
             status=PassStatus.PARTIAL if report.has_failed else PassStatus.COMPLETE,
             started_at_s=now_s,
@@ -145,6 +154,18 @@ class WatchLoop:
             report=report,
             is_policy_rejected=self._keeper is not None and self._keeper.is_rejected,
         )
+
+    def _print_pass(self, report: PassReport, tick_at_s: int) -> None:
+        """Print one pass of many; a table like the last one is not repeated."""
+        if self._as_json:
+            print_output(to_json(report.to_document(), is_compact=True))
+        print_pass_line(report, tick_at_s)
+        table = "" if self._as_json else render_pass_table(report)
+        if table and table != self._last_table:
+            print_output(table)
+        self._last_table = table
+        print_runbook_hints(report, self._context.services.policy.alerts.runbooks_url)
+        print_report_failures(report)
 
     def _record_presence(self, now_s: float) -> None:
         """Let ``burstctl flip --for`` see that a watchdog is at work which will return the volume."""
@@ -163,8 +184,8 @@ class WatchLoop:
             print_info(f"policy: {keeper.source} is good and in force from now on")
         if keeper.unreported_read_error:
             print_error(
-                "the policy could not be read, the last good one stays in force:"
-                f" {keeper.unreported_read_error}"
+                keeper.unreported_read_error,
+                subject="the policy could not be read, so the last good one stays in force",
             )
         if keeper.unreported_faults:
             _record_rejection(services, keeper, int(now_s))

@@ -16,7 +16,7 @@ from burstctl.cli.options import (
     Options,
     common_options,
 )
-from burstctl.cli.output import print_failures, print_info, print_output, to_json
+from burstctl.cli.output import print_failures, print_info, print_next, print_output, to_json
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, lay_out
 from burstctl.context.context import CommandContext, open_operator, open_readonly
 from burstctl.flip.cap_preview import check_caps
@@ -62,7 +62,13 @@ def window(context: click.Context) -> None:
         print_output(context.get_help())
 
 
-@window.command(name="list", cls=Command, examples=(LIST,), page=PAGE)
+@window.command(
+    name="list",
+    cls=Command,
+    examples=(LIST,),
+    page=PAGE,
+    short_help="every window: what runs and what comes next",
+)
 @common_options
 def list_windows(options: Options) -> ExitCode:
     """Show every window of the policy, of volumes' tags, and those started by hand.
@@ -89,10 +95,16 @@ def list_windows(options: Options) -> ExitCode:
             print_info("there is no window: the policy defines none, and no volume's tag names one")
         print_holds(holds, now_s)
         print_failures(failures)
+        if snapshots.by_name and not options.json:
+            first = next(iter(snapshots.by_name.values()))
+            action = "start" if first.override is None else "stop"
+            print_next([shlex.join(["burstctl", "window", action, first.name, *options.repeated])])
         return ExitCode.FAILED if failures else ExitCode.OK
 
 
-@window.command(cls=Command, examples=(START,), page=PAGE)
+@window.command(
+    cls=Command, examples=(START,), page=PAGE, short_help="start a window now, by hand; asks first"
+)
 @click.argument("name")
 @click.option(
     "--for", "lasts", type=ORDER_DURATION, metavar="SPAN", help="Stop automatically after this long (1m-30d)."
@@ -143,7 +155,7 @@ def start(name: str, options: Options, *, lasts: timedelta | None, yes: bool) ->
         return ExitCode.FAILED if failures else ExitCode.OK
 
 
-@window.command(cls=Command, examples=(STOP,), page=PAGE)
+@window.command(cls=Command, examples=(STOP,), page=PAGE, short_help="end a window, or its next start")
 @click.argument("name")
 @common_options
 def stop(name: str, options: Options) -> ExitCode:
@@ -171,6 +183,8 @@ def stop(name: str, options: Options) -> ExitCode:
         else:
             print_output(_describe_stopped(snapshot, is_stopped=override is not None))
         print_failures(snapshots.failures)
+        if not options.json:
+            print_next([shlex.join(["burstctl", "window", "list", *options.repeated])])
         return ExitCode.FAILED if snapshots.failures else ExitCode.OK
 
 

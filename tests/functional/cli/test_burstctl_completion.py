@@ -39,6 +39,7 @@ def shell(request, cli):
         (("assess", "--region", "al"), ["all"]),
         (("flip", "--region", "al"), []),
         (("completion", ""), ["bash", "zsh", "fish"]),
+        (("runbook", "flips"), ["FlipStuck", "FlipsStuck", "FlipsFailed"]),
     ],
 )
 def test_commands_options_and_words_are_offered(arguments, offered):

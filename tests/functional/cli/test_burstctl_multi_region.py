@@ -101,32 +101,47 @@ def break_region(lab, code="UnauthorizedOperation"):
     lab.faults.add(Fault(action="DescribeVolumes", code=code, message="no", status=403))
 
 
-def test_each_region_has_a_heading_and_its_own_table(cli, account):
-    critical = add_critical(account)
-    warning = add_warning(account.second)
+def test_the_volumes_of_all_regions_are_in_one_table_the_most_urgent_first(cli, account):
+    warning = add_warning(account)
+    critical = add_critical(account.second)
 
     result = cli.run("assess", *BOTH_REGIONS)
 
-    lines = result.out.splitlines()
-    assert [lines[0], lines[4]] == ["us-east-1", "eu-west-1"]
-    assert lines[2].split()[:2] == ["critical", critical]
-    assert lines[3] == ""
-    assert lines[6].split()[:2] == ["warning", warning]
-    assert "1 volume in us-east-1" in result.err
-    assert "1 volume in eu-west-1" in result.err
-    assert "ledger-eu-west-1.sqlite" in result.err
+    header, first, second = (line.split()[:3] for line in result.out.splitlines())
+    assert header == ["LEVEL", "REGION", "VOLUME"]
+    assert first == ["critical", "eu-west-1", critical]
+    assert second == ["warning", "us-east-1", warning]
+    assert "2 volumes in 2 Regions at 2026-11-20T18:00:00Z: 1 critical, 1 warning" in result.err
+    assert f"next: burstctl explain {critical} --region eu-west-1" in result.err
     assert result.code == 3
 
 
-def test_a_region_without_volumes_has_no_table_and_is_reported(cli, account):
+def test_the_ledger_of_each_region_is_named_with_verbose(cli, account):
+    text = cli.run("assess", "-v", *BOTH_REGIONS).err
+    assert "ledger-us-east-1.sqlite" in text
+    assert "ledger-eu-west-1.sqlite" in text
+    assert text.count("policy: ") == 1
+
+
+def test_regions_without_volumes_are_one_line(cli, account):
     add_calm(account.second)
 
     result = cli.run("assess", *BOTH_REGIONS)
 
-    assert result.out.splitlines()[0] == "eu-west-1"
-    assert "us-east-1\n" not in result.out
-    assert "0 volumes in us-east-1" in result.err
+    assert result.out.splitlines()[0].split()[:2] == ["LEVEL", "VOLUME"]
+    assert "us-east-1" not in result.out
+    assert "no gp2 volumes in us-east-1" in result.err
     assert result.code == 0
+
+
+def test_an_empty_account_is_one_line_and_what_to_run_next(cli, account):
+    result = cli.run("assess", *BOTH_REGIONS)
+
+    assert (result.code, result.out) == (0, "")
+    assert result.err.splitlines() == [
+        "no gp2 volumes in any of 2 Regions (account 123456789012)",
+        "next: burstctl assess --region all --profile NAME",
+    ]
 
 
 def test_in_json_several_are_one_object_and_one_is_unchanged(cli, account):
@@ -157,10 +172,21 @@ def test_a_region_that_fails_hides_no_other(cli, account):
 
     result = cli.run("assess", *BOTH_REGIONS)
 
-    assert "eu-west-1\n" in result.out
     assert "critical" in result.out
-    assert "ec2:DescribeVolumes failed (UnauthorizedOperation)" in result.err
+    assert result.error_lines == ["error: us-east-1: this identity may not call ec2:DescribeVolumes."]
     assert result.code == 1, "a failure stands before attention"
+
+
+def test_a_failure_of_all_regions_is_reported_once(cli, account):
+    break_region(account)
+    break_region(account.second)
+
+    result = cli.run("assess", *BOTH_REGIONS)
+
+    assert result.code == 1
+    assert result.error_lines == [
+        "error: us-east-1, eu-west-1: this identity may not call ec2:DescribeVolumes."
+    ]
 
 
 def test_a_region_that_cannot_be_evaluated_is_named_with_the_reason(cli, account):
@@ -176,17 +202,16 @@ def test_a_region_that_cannot_be_evaluated_is_named_with_the_reason(cli, account
     [failure] = result.document["failures"]
     assert failure.startswith("us-east-1: ")
     assert "ledger-us-east-1.sqlite" in failure
-    assert result.error_lines == [f"burstctl: {failure}"]
+    assert result.error_lines == [f"error: {failure}"]
 
 
-def test_a_policy_that_is_wrong_is_a_usage_error_in_each_region(cli, account):
+def test_a_policy_that_is_wrong_in_each_region_is_one_usage_error(cli, account):
     (cli.directory / "policy.yaml").write_text("version: 1\nlevels:\n  warning_within: soon\n")
 
     result = cli.run("assess", *BOTH_REGIONS)
 
     assert result.code == 2
-    assert len(result.error_lines) == 2
-    assert "us-east-1: the policy is rejected" in result.error_lines[0]
+    assert result.error_lines == ["error: us-east-1, eu-west-1: the policy is rejected:"]
 
 
 def test_all_are_those_that_are_enabled(cli, account, monkeypatch):
@@ -216,8 +241,7 @@ def test_a_failed_region_listing_is_one_message(cli, account):
     result = cli.run("assess", "--region", "all")
 
     assert result.code == 1
-    assert len(result.error_lines) == 1
-    assert "ec2:DescribeRegions failed (UnauthorizedOperation)" in result.error_lines[0]
+    assert result.error_lines == ["error: this identity may not call ec2:DescribeRegions."]
 
 
 def test_advice_on_several_regions_is_one_document_and_one_sheet(cli, account):
@@ -230,8 +254,10 @@ def test_advice_on_several_regions_is_one_document_and_one_sheet(cli, account):
 
     assert [report["schema"] for report in document["reports"]] == ["burstwatch.advice/v1"] * 2
     assert [(row["region"], row["name"]) for row in sheet] == [("us-east-1", "here"), ("eu-west-1", "there")]
-    assert output.startswith("us-east-1\n")
-    assert "\n\neu-west-1\n" in output
+    table = output.split("\n\n")[0]
+    assert "REGION" in table.splitlines()[0]
+    assert all(word in table for word in ("us-east-1", "here", "eu-west-1", "there"))
+    assert "2 volumes in 2 Regions: " in output
 
 
 @pytest.mark.parametrize("command", ["assess", "advise", "hold", "release"])
@@ -271,9 +297,8 @@ def test_a_region_that_cannot_be_held_hides_no_other(cli, account, broken):
 
     assert result.code == 1
     region = "us-east-1" if broken == "here" else "eu-west-1"
-    assert [failure.startswith(f"{region}: cannot determine") for failure in result.document["failures"]] == [
-        True
-    ]
+    [failure] = result.document["failures"]
+    assert failure.startswith(f"{region}: nothing was held: cannot find out whether a watchdog is deployed")
     held = {name for name, item in stacks.items() if item.holds(START.timestamp())}
     assert held == {"here", "there"} - {broken}
 
@@ -308,7 +333,8 @@ def test_when_regions_cannot_be_listed_they_must_be_named(cli, account):
     result = cli.run(*HOLD, "--region", "all")
 
     assert result.code == 1
-    assert "Nothing was done: name the regions, --region NAME for each" in result.error_lines[0]
+    assert result.error_lines == ["error: nothing was done: this identity may not call ec2:DescribeRegions."]
+    assert "or name the Regions: --region NAME for each" in result.err
 
 
 ONE_REGION = [
@@ -322,7 +348,7 @@ ONE_REGION = [
 
 def test_the_commands_that_take_several_are_those_that_the_refusal_names():
     several = [path[0] for path, item in every_command() if isinstance(item, Command) and item.takes_regions]
-    assert several == ["assess", "advise", "hold", "release"]
+    assert several == ["assess", "advise", "hold", "release", "init"]
 
 
 @pytest.mark.parametrize("regions", [BOTH_REGIONS, ("--region", "all")])
@@ -342,9 +368,13 @@ def _arguments_of(path):
     for parameter in dict(every_command())[path].params:
         if not parameter.required:
             continue
-        value = {"lasts": "1h", "reason": "why", "name": "release"}.get(
-            parameter.name, "vol-0123456789abcdef0"
-        )
+        value = {
+            "lasts": "1h",
+            "reason": "why",
+            "name": "release",
+            "instance": "i-0123456789abcdef0",
+            "target_types": "m5.xlarge",
+        }.get(parameter.name, "vol-0123456789abcdef0")
         if isinstance(parameter, click.Option):
             arguments += [parameter.opts[0], value]
         else:

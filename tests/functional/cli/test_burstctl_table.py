@@ -8,6 +8,7 @@ from io import StringIO
 import pytest
 
 from burstctl.cli.progress import ProgressBar
+from burstctl.render.resource_rows import select_rows
 from burstctl.render.table import draw_bar, narrow_table, render_plain, truncate, wide_table
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.policy.policy import Policy
@@ -32,6 +33,14 @@ def a_report(*decisions) -> PassReport:
     )
 
 
+def show_wide(report, *, shows_all, width, bar):
+    return wide_table(*select_rows([report], shows_all=shows_all), width=width, bar=bar)
+
+
+def show_narrow(report, *, shows_all, bar, width=80):
+    return narrow_table(*select_rows([report], shows_all=shows_all), width=width, bar=bar)
+
+
 def a_decision_for(number, balance, **facts):
     return a_decision(an_assessment(balance, volume=a_volume(volume_id=f"vol-{number:017x}", **facts)))
 
@@ -39,11 +48,17 @@ def a_decision_for(number, balance, **facts):
 def test_of_ten_thousand_volumes_the_urgent_are_shown_and_the_rest_is_counted():
     urgent = [a_decision_for(number, draining_to(20, 3)) for number in range(30)]
     watched = [a_decision_for(100 + number, balances(*[80 + number / 10] * 9)) for number in range(40)]
-    calm = [a_decision_for(1000 + number, balances(*[96.2 + number] * 9)) for number in range(2)] * 4937
+    full, nearly_full = (a_decision_for(0, balances(*[balance] * 9)).assessment for balance in (97.2, 96.2))
+    calm = [
+        a_decision(
+            replace(full if number % 2 else nearly_full, resource=a_volume(volume_id=f"vol-{number:017x}"))
+        )
+        for number in range(1_000, 10_874)
+    ]
     gap = [a_decision_for(20_000, balances(50, newest_starts_at="11:00"))]
 
     lines = render_plain(
-        wide_table(a_report(*calm, *watched, *gap, *urgent), width=None, shows_all=False, bar=None)
+        show_wide(a_report(*calm, *watched, *gap, *urgent), width=None, shows_all=False, bar=None)
     ).splitlines()
 
     assert [line.split()[0] for line in lines[1:32]] == ["critical"] * 30 + ["unknown"]
@@ -57,7 +72,7 @@ def test_of_ten_thousand_volumes_the_urgent_are_shown_and_the_rest_is_counted():
 def test_what_is_only_watched_fills_the_table_up_to_twenty_rows():
     watched = [a_decision_for(number, balances(*[80 + number / 10] * 9)) for number in range(40)]
 
-    lines = render_plain(wide_table(a_report(*watched), width=None, shows_all=False, bar=None)).splitlines()
+    lines = render_plain(show_wide(a_report(*watched), width=None, shows_all=False, bar=None)).splitlines()
 
     assert len(lines) == 1 + 20 + 2
     assert lines[-2] == "and 20 more at watch, lowest 82.0 %"
@@ -68,7 +83,7 @@ def test_a_fleet_that_fits_is_shown_whole_and_all_shows_any():
     many = [a_decision_for(number, balances(100, 100)) for number in range(21)]
 
     def rows(decisions, *, everything):
-        table = wide_table(a_report(*decisions), width=None, shows_all=everything, bar=None)
+        table = show_wide(a_report(*decisions), width=None, shows_all=everything, bar=None)
         return len(table.lines), bool(table.notes)
 
     assert rows(some, everything=False) == (20, False)
@@ -91,14 +106,14 @@ def test_a_fleet_that_fits_is_shown_whole_and_all_shows_any():
     ],
 )
 def test_the_time_left_in_words(balance, text):
-    table = wide_table(a_report(a_decision_for(1, balance)), width=None, shows_all=False, bar=None)
+    table = show_wide(a_report(a_decision_for(1, balance)), width=None, shows_all=False, bar=None)
 
     assert table.lines[0][4].text == text
 
 
 def test_days_of_time_left_are_days():
     # 97 % - 0.001 % a minute: 90 % / 0.001 = 90,000 min = 62 d
-    table = wide_table(
+    table = show_wide(
         a_report(a_decision_for(1, draining_to(90, 0.001))), width=None, shows_all=False, bar=None
     )
 
@@ -108,7 +123,7 @@ def test_days_of_time_left_are_days():
 def test_a_bound_more_than_a_day_away_carries_its_day():
     # 990 GiB earn 2,970: half a bucket, 2,700,000 credits, lasts 90,000 s at least, less 60 s: 24 h 59 min
     decision = a_decision(an_assessment(balances(50, 50, 50, 50), volume=a_volume(990)))
-    table = wide_table(a_report(decision), width=None, shows_all=False, bar=None)
+    table = show_wide(a_report(decision), width=None, shows_all=False, bar=None)
 
     assert table.lines[0][4].text == "not draining, not before 12:59 Sat"
 
@@ -129,7 +144,7 @@ def test_two_lines_to_a_volume_fit_eighty_columns(name):
         a_decision_for(7, balances(), tags=tags, size_gib=16_384),
     )
 
-    lines = render_plain(narrow_table(report, shows_all=False, bar=BLOCKS)).splitlines()
+    lines = render_plain(show_narrow(report, shows_all=False, bar=BLOCKS)).splitlines()
 
     assert max(map(display_width, lines)) <= 80
     # 334 GiB earn 1,002; a drain of 3 % a minute is 2,700/s
@@ -148,7 +163,7 @@ def test_one_line_to_a_volume_fits_its_width(name, width):
         a_decision_for(5, balances(), tags=tags, size_gib=16_384),
     )
 
-    lines = render_plain(wide_table(report, width=width, shows_all=False, bar=BLOCKS)).splitlines()
+    lines = render_plain(show_wide(report, width=width, shows_all=False, bar=BLOCKS)).splitlines()
 
     assert max(map(display_width, lines)) <= width
     assert "INSTANCE" not in lines[0] or width > 120
@@ -160,7 +175,7 @@ def test_columns_line_up_whatever_the_script():
         *(a_decision_for(n, draining_to(20, 3), tags={"Name": name}) for n, name in enumerate(NAMES[1:]))
     )
 
-    lines = render_plain(wide_table(report, width=None, shows_all=False, bar=None)).splitlines()
+    lines = render_plain(show_wide(report, width=None, shows_all=False, bar=None)).splitlines()
 
     assert len({display_width(line.partition("in 5 min")[0]) for line in lines[1:]}) == 1
 
@@ -174,14 +189,14 @@ def test_a_volume_of_kubernetes_goes_by_its_claim_in_the_form_that_fits():
     report = a_report(a_decision_for(1, draining_to(20, 3), tags=claim, instance_id="i-0123456789abcdef0"))
 
     def name_at(width):
-        lines = render_plain(wide_table(report, width=width, shows_all=False, bar=BLOCKS)).splitlines()
+        lines = render_plain(show_wide(report, width=width, shows_all=False, bar=BLOCKS)).splitlines()
         start, end = lines[0].index("NAME"), lines[0].index("BALANCE") - 8
         return lines[1][start:end].strip()
 
-    assert name_at(None) == name_at(160) == "claim data-etcd-0 in kube-system"
-    assert name_at(116) == "kube-system/data-etcd-0"
-    assert name_at(112) == "data-etcd-0"
-    narrow = render_plain(narrow_table(report, shows_all=False, bar=BLOCKS))
+    assert name_at(None) == name_at(116) == "claim data-etcd-0 in kube-system"
+    assert name_at(92) == "kube-system/data-etcd-0"
+    assert name_at(80) == "data-etcd-0"
+    narrow = render_plain(show_narrow(report, shows_all=False, bar=BLOCKS))
     assert narrow.splitlines()[2].split()[0] == "data-etcd-0"
 
 
@@ -262,7 +277,7 @@ def test_of_ten_thousand_volumes_flipped_ones_are_shown():
     moved = calm[4_711]
     report = replace(a_report(*calm), outcomes={moved.volume_id: Outcome(status=OutcomeStatus.FLIPPED)})
 
-    lines = render_plain(wide_table(report, width=None, shows_all=False, bar=None)).splitlines()
+    lines = render_plain(show_wide(report, width=None, shows_all=False, bar=None)).splitlines()
 
     assert "flipped now" in lines[1]
     assert lines[2] == "and 9,999 calm volumes, lowest 100.0 %"

@@ -12,11 +12,12 @@ import pytest
 
 from burstctl.advise.rightsizing import Verdict
 from burstctl.main import burstctl
+from burstctl.render.guard_override import OVERRIDABLE
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.flips.outcome import OutcomeStatus
-from burstwatch.core.flips.refusal import NON_OVERRIDABLE, Guard, guard_page
+from burstwatch.core.flips.refusal import AUTOMATION_ONLY, NON_OVERRIDABLE, Guard, guard_page
 from burstwatch.core.policy.policy import Mode
 from support.builders.alerts import a_digest, event_alerts_of_every_kind
 from support.paths import ROOT
@@ -42,22 +43,15 @@ ALARMS = sorted(
 PLANNED_JOBS = [
     "BeforeAMigrationNight",
     "BeforeAuto",
+    "ChoosingAnInstanceType",
     "CreditResetExperiment",
     "EtcdOnGp2",
     "LessIoInstead",
     "MovingToGp3",
     "Uninstall",
+    "WhichLimit",
 ]
 """Pages for what is done by day, and not because of an alert."""
-
-NEVER_OVERRIDABLE = NON_OVERRIDABLE | {Guard.NO_CHANGE_NEEDED}
-ONLY_AUTOMATIC = {
-    Guard.NOT_OPTED_IN,
-    Guard.CHANGED_BY_OTHERS,
-    Guard.CHANGE_HOURS,
-    Guard.DETACHED,
-    Guard.TAG_CAP,
-}
 
 
 def rows_of(text):
@@ -97,14 +91,29 @@ def test_no_page_is_about_an_alert_or_alarm_that_is_not_there():
     assert {page.stem for page in PAGES} - {"README"} == {*map(str, AlertKind), *ALARMS, *PLANNED_JOBS}
 
 
+def for_people(guard):
+    """Whether a guard applies to manual flips, and whether --override works, as both pages have it."""
+    return ["no" if guard in AUTOMATION_ONLY else "yes", "yes" if guard in OVERRIDABLE else "no"]
+
+
 @pytest.mark.parametrize("guard", Guard)
-def test_each_guard_is_explained_with_whether_a_person_may_override_it(guard):
-    cells = rows_of(REFUSED)[guard]
-    assert len(cells) == 5
-    override = cells[-1].strip()
-    expected = "no" if guard in NEVER_OVERRIDABLE else "only automatic" if guard in ONLY_AUTOMATIC else "yes"
-    assert override.startswith(expected)
-    assert ("AWS's" in override) is (guard in NON_OVERRIDABLE)
+def test_each_guard_is_explained_with_whether_it_stops_people_and_can_be_overridden(guard):
+    cells = [cell.strip() for cell in rows_of(REFUSED)[guard]]
+    assert len(cells) == 6
+    assert cells[-2:] == for_people(guard)
+
+
+@pytest.mark.parametrize(
+    ("heading", "guards"),
+    [
+        ("Limits of AWS", NON_OVERRIDABLE),
+        ("Limits of burstwatch", set(Guard) - NON_OVERRIDABLE - AUTOMATION_ONLY),
+        ("Automation only", AUTOMATION_ONLY),
+    ],
+)
+def test_each_guard_is_in_the_group_of_what_it_protects(heading, guards):
+    _, _, group = REFUSED.partition(f"\n### {heading}\n")
+    assert rows_of(re.split(r"\n###? ", group)[0]).keys() == guards
 
 
 @pytest.mark.parametrize("guard", Guard)
@@ -116,9 +125,7 @@ def test_a_refusal_points_to_its_row_on_the_page(guard):
 
 @pytest.mark.parametrize("guard", Guard)
 def test_each_guard_is_in_the_index(guard):
-    override = rows_of(INDEX)[guard][-1].strip()
-    expected = "no" if guard in NEVER_OVERRIDABLE else "is not asked" if guard in ONLY_AUTOMATIC else "yes"
-    assert override.startswith(expected)
+    assert [cell.strip() for cell in rows_of(INDEX)[guard][-2:]] == for_people(guard)
 
 
 @pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))

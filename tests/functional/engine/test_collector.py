@@ -154,7 +154,7 @@ def test_balances_reach_an_hour_back_from_the_latest_minute(lab, collect, metric
 # --------------------------------------------------------------------------------------- what instances allow
 
 
-def test_the_limits_of_every_instance_take_three_calls_and_the_types_are_remembered(lab, collect):
+def test_the_limits_of_every_instance_take_four_calls_and_the_types_are_remembered(lab, collect):
     first = add_to(lab, LARGE, "m5.large")
     second = lab.fleet.add(LabVolume(size_gib=50, instance_id=LARGE))
     other = add_to(lab, XLARGE, "m5.xlarge")
@@ -167,6 +167,7 @@ def test_the_limits_of_every_instance_take_three_calls_and_the_types_are_remembe
     assert lab.faults.call_counts() == {
         "DescribeInstances": 1,
         "DescribeInstanceTypes": 1,
+        "DescribeVolumes": 1,
         "GetMetricData": 1,
     }
     assert limits[first] == InstanceLimits(
@@ -176,12 +177,14 @@ def test_the_limits_of_every_instance_take_three_calls_and_the_types_are_remembe
         baseline_throughput_mib_s=pytest.approx(77.486, abs=0.001),
         io_balance_pct=12.5,
         byte_balance_pct=80,
+        other_iops=3_000,
+        other_mib_s=128,
     )
     assert limits[second] == limits[first]
-    assert (limits[other].baseline_iops, limits[other].io_balance_pct) == (6_000, None)
+    assert (limits[other].baseline_iops, limits[other].io_balance_pct) == (6_000, 100)
     repeated = collect()
     assert repeated.instance_limits(volumes) == limits
-    assert lab.faults.call_counts() == {"DescribeInstances": 1, "GetMetricData": 1}
+    assert lab.faults.call_counts() == {"DescribeInstances": 1, "DescribeVolumes": 1, "GetMetricData": 1}
     assert collector.failures == repeated.failures == []
 
 

@@ -122,7 +122,7 @@ def test_the_return_of_a_volume_that_stays_detached_is_refused_once_and_then_rep
 
     assert modification_targets(lab, volume_id) == ["io1"]
     assert cli.entry_kinds(volume_id).count("refused") == 1
-    assert "left on target: ci-7 is still io1" in a_day_later
+    assert "WARNING: ci-7 is still io1" in a_day_later
     assert "It should have returned by now, but it is detached" in a_day_later
     assert f"burstctl flip-back {volume_id}" in a_day_later
 

@@ -7,6 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from burstlab.model.instance import LabInstance
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.handlers import flip
 from burstwatch.wiring.observability import Telemetry
@@ -140,8 +141,13 @@ def test_every_message_that_is_trusted_leads_to_what_watch_requests_itself(funct
 # ---- what comes oddly, or twice
 
 
-def test_a_request_takes_ten_calls_and_one_that_is_not_wanted_takes_three(functions, lab):
-    volume_id, calm = add_critical(lab, tags=AUTO), add_calm(lab, tags=AUTO)
+def test_a_request_takes_eleven_calls_and_one_that_is_not_wanted_takes_three(functions, lab):
+    instance_id = "i-0bbbbbbbbbbbbbbbb"
+    lab.fleet.add_instance(
+        LabInstance(instance_id=instance_id, instance_type="m5.large", launched_at=lab.clock.now(), tags={})
+    )
+    volume_id = add_critical(lab, tags=AUTO, instance_id=instance_id)
+    calm = add_calm(lab, tags=AUTO)
     functions.watch("sweep")
     records = functions.requests()
 
@@ -159,7 +165,7 @@ def test_a_request_takes_ten_calls_and_one_that_is_not_wanted_takes_three(functi
         "GetMetricData": 1,
     }
     assert calls_of(records) == {
-        "DescribeVolumes": 2,
+        "DescribeVolumes": 3,
         "DescribeVolumesModifications": 2,
         "DescribeInstances": 1,
         "DescribeInstanceTypes": 1,

@@ -142,7 +142,7 @@ def test_an_alarm_of_cloudwatch_reaches_both_with_its_page(function, slack):
     function.invoke(an_sns_event(an_alarm()))
     assert "<https://wiki.example.com/runbooks/WatchdogSilent.md|Runbook>" in visible_text(slack.payloads[0])
     (chatted,) = function.chat_messages
-    assert chatted["content"]["title"] == "🔴 alarm: WatchdogSilent"
+    assert chatted["content"]["title"] == "🔴 ALARM: WatchdogSilent (us-east-1)"
 
 
 def test_a_duplicate_is_not_sent_again(function, slack):

@@ -2,17 +2,18 @@
 
 import pytest
 
+from burstctl.init.monthly_cost import StackResources
 from support.bench_loader import load_bench
 
 
 @pytest.fixture(scope="module")
 def organisation_model():
-    return load_bench("organisation_estimate")
+    return load_bench("cost/organisation_estimate")
 
 
 @pytest.fixture
 def stack():
-    return load_bench("stack_cost").StackResources(
+    return StackResources(
         alarms=17,
         dashboards=1,
         keys=1,
@@ -20,6 +21,7 @@ def stack():
         watch_gib=1769 / 1024,
         watch_timeout_s=300,
         event_queues=2,
+        flip_queues=1,
     )
 
 

@@ -55,7 +55,7 @@ def planted(code):
     return [
         module.deep_replace(node, new).code.strip()
         for node in nodes_below(module)
-        for kinds, operator in load_bench("mutants").OPERATORS
+        for kinds, operator in load_bench("source/mutants").OPERATORS
         if isinstance(node, kinds)
         for new in operator(node)
     ]

@@ -1,4 +1,5 @@
 import json
+import re
 import time
 import urllib.error
 import urllib.request
@@ -13,6 +14,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError, ReadTimeoutError
 from botocore.model import ServiceModel
 
+from burstlab.fake_aws.control_api import _ROUTE_FIELDS
 from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.server import Endpoint, EndpointError
 from burstlab.model.clock import LabClock
@@ -787,6 +789,31 @@ def test_attachments_instances_and_telemetry_are_steered_over_http(fleet, lab, c
         get_metric_data(cloudwatch, [a_query(volume_id)])["MetricDataResults"][0]["StatusCode"] == "Complete"
     )
     assert control(lab, "POST", "latency", {"ms": 1})[1] == {"ms": 1, "action": "*"}
+
+
+def test_the_index_lists_each_route_with_its_fields(lab):
+    routes = control(lab, "GET", "")[1]["routes"]
+    assert "POST /_lab/balance volume_id balance_pct" in routes
+    assert "POST /_lab/load volume_id load in_seconds?" in routes
+    assert "GET /_lab/volumes" in routes
+    [settings] = [route.split()[2:] for route in routes if route.startswith("POST /_lab/settings ")]
+    assert "filter_after_page?" in settings
+    assert "region?" not in settings, "it cannot change in a running fleet"
+
+
+def listed_posts():
+    return [path for method, path in _ROUTE_FIELDS if method == "POST"]
+
+
+@pytest.mark.parametrize("path", listed_posts())
+def test_the_listed_fields_are_those_that_a_request_needs(lab, path):
+    """A request without any field names one; those that are named are listed without a question mark."""
+    _, response = control(lab, "POST", path, {})
+    if needed := re.search(r"needs '(\w+)'", response.get("error", "") if isinstance(response, dict) else ""):
+        listed = {name for item in _ROUTE_FIELDS["POST", path] for name in item.rstrip("?").split("|")}
+        assert needed[1] in listed
+    else:
+        assert all(item.endswith("?") for item in _ROUTE_FIELDS["POST", path])
 
 
 BAD_CONTROL = [

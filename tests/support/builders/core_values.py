@@ -7,8 +7,11 @@ from burstwatch.core.assessment.assess import Assessment, VolumeReading, assess
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.modification import Modification, VolumeSpec
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume, baseline_iops
+from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
 from burstwatch.core.flips.volume_context import VolumeContext
+from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCause, FlipStatus
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation
@@ -24,6 +27,12 @@ NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 GP2 = Configuration(volume_type=VolumeType.GP2)
 GP3 = Configuration(volume_type=VolumeType.GP3, iops=3_000, throughput_mib_s=128)
 IO1 = Configuration(volume_type=VolumeType.IO1, iops=1_000)
+M5_LARGE = InstanceLimits(
+    baseline_iops=3_600,
+    max_iops=18_750,
+    baseline_throughput_mib_s=81.25e6 / 2**20,
+    max_throughput_mib_s=593.75e6 / 2**20,
+)
 IO2 = Configuration(volume_type=VolumeType.IO2, iops=4_000)
 
 
@@ -46,6 +55,27 @@ def a_volume(size_gib: int = 100, **changes) -> Volume:
         "instance_id": "i-0a1",
     }
     return Volume(**(facts | changes))
+
+
+def an_instance(**changes) -> Instance:
+    """An m5.large with one default gp3 volume: its I/O bucket cannot drain, its throughput bucket can."""
+    facts = {
+        "instance_id": "i-0a1",
+        "instance_type": "m5.large",
+        "state": "running",
+        "launched_at": NOON - timedelta(days=30),
+        "volume_ids": ("vol-0b1",),
+        "limits": M5_LARGE,
+        "ceilings": (VolumeCeiling(volume_id="vol-0b1", volume_type="gp3", iops=3_000, mib_s=125),),
+    }
+    return Instance(**(facts | changes))
+
+
+def sparse_balances(*values: float, newest_starts_at: str = "11:50") -> Series:
+    """Five-minute balances without gaps, oldest first, ending with the period that starts as given."""
+    newest = int(at(newest_starts_at))
+    first = newest - 300 * (len(values) - 1)
+    return Series(tuple(first + 300 * index for index in range(len(values))), tuple(values), 300)
 
 
 def balances(*values: float, newest_starts_at: str = "11:58") -> Series:

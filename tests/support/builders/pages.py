@@ -198,7 +198,7 @@ def a_fleet(count):
             size_gib=1 + number % 333,
             tags={"Name": f"{like.assessment.volume.name}-{number}", "team": f"team-{number % 17}"},
         )
-        created.append(replace(like, assessment=replace(like.assessment, volume=volume)))
+        created.append(replace(like, assessment=replace(like.assessment, resource=volume)))
     return created
 
 

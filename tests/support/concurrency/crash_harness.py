@@ -141,9 +141,8 @@ class SharedLab:
         begins_at = FIRST_DAY + timedelta(days=self.day)
         self.fleet.clock.advance((begins_at - self.fleet.clock.now()).total_seconds())
         self.fleet.change_settings(**{"modifying_s": 20.0, "modify_outcome": "completed", **settings})
-        host = LabInstance(
-            instance_id=INSTANCE_ID, launched_at=FIRST_DAY, instance_type="m5.4xlarge", tags={}
-        )  # without buckets of its own: there is less to be read
+        # without buckets of its own: there is less to be read
+        host = LabInstance(instance_id=INSTANCE_ID, launched_at=FIRST_DAY, tags={})
         self.fleet.add_instance(host)
         return begins_at
 

@@ -50,7 +50,7 @@ UNREACHABLE_URL = "http://lab.invalid"
 """Stands for the lab of the stage in shared clients."""
 
 DDPROBE = ROOT / "ddprobe" / "ddprobe.py"
-_PAGE = re.compile(r"Runbook: .*/(\w+)\.md")
+_PAGE = re.compile(r"Runbook: burstctl runbook (\w+)")
 
 
 class NoCapture:

@@ -6,16 +6,18 @@ A scene of an alert's page brings about that alert, and a scene of an alarm's pa
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Any
 
 from burstlab.fake_aws.faults import Fault
+from burstlab.model.instance import InstanceBalances, LabInstance
 from burstlab.model.load import Cycle
 from burstwatch.core.errors import BurstwatchError
 from support.aws.fake_stack import deploy_stack, put_parameter
 from support.builders.functions import DeployedFunctions
 from support.cli_session import START
+from support.instance_load import publish_load
 from support.runbooks.moto_stack import MotoStack
 from support.runbooks.page_environment import AUTO, HOST, VOLUME, PageEnvironment
 from support.runbooks.pty_shell import ProgramCall
@@ -69,7 +71,7 @@ def a_calm_fleet(stage: PageEnvironment) -> None:
     stage.add("etcd-0", "steady:200", size_gib=80, minutes=60, tags={"burstwatch:critical": "true"})
 
 
-@page_setup("README", **FAST_MODIFICATIONS)
+@page_setup("README", "docs/burstctl", **FAST_MODIFICATIONS)
 def a_fleet_of_six(stage: PageEnvironment) -> None:
     """One of each: draining fast, draining, draining slowly, calm, detached, and too large to empty."""
     stage.write("policy.yaml", MIGRATION)
@@ -95,9 +97,13 @@ def deployed_stack(stage: PageEnvironment) -> None:
 # ---- alerts about a balance
 
 
+DAILY_JOB = Cycle(((23 * 3600, 50.0, 150.0), (3600, 400.0, 1200.0)))
+"""The same load for an hour of each day: it begins at 17:04, as on the seven days before."""
+
+
 @page_setup("BurstBalanceDraining")
 def draining_volume(stage: PageEnvironment) -> None:
-    add_draining(stage, tags=CI)
+    stage.add_volume("ci-7", DAILY_JOB, minutes=8 * 24 * 60 - 4, tags=CI)
     stage.add("ci-8", "steady:1200", balance_pct=60, minutes=20, tags=CI)
     stage.add("billing-db", "steady:200", minutes=60)
     stage.watch()
@@ -373,6 +379,15 @@ def deployed_under_pushed_policy(stage: PageEnvironment) -> None:
     functions.deploy_policy("version: 1\nflip:\n  cooldown: 1h\n")
 
 
+@page_setup("TestAlert")
+def alerts_tested(stage: PageEnvironment) -> None:
+    functions = stage.add_stack()
+    stage.add_parts()
+    sns = stage.lab.client("sns")
+    sns.subscribe(TopicArn=functions.topic_arn, Protocol="email", Endpoint="oncall@example.com")
+    stage.burstctl("alert", "--test")
+
+
 # ---- planned jobs
 
 
@@ -427,6 +442,50 @@ def fleet_to_flip(stage: PageEnvironment) -> None:
 def fleet_flipped(stage: PageEnvironment) -> None:
     stage.add("ci-7", "nightly-batch:2", volume_type="gp3", minutes=60)
     stage.add("ci-8", "steady:90", volume_type="gp3", minutes=60)
+
+
+@page_setup("ChoosingAnInstanceType")
+def instance_with_backups(stage: PageEnvironment) -> None:
+    """Twice a week a backup reads 240 MiB/s from 22:00 to 04:00; else 600 operations of 64 KiB a second."""
+    launched_at = stage.lab.clock.now() - timedelta(days=200)
+    instance = LabInstance(
+        instance_id=HOST, launched_at=launched_at, instance_type="m7g.2xlarge", tags={"Name": "search-2"}
+    )
+    instance.set_balances(InstanceBalances(int(launched_at.timestamp()), 100.0, 100.0))
+    stage.lab.fleet.instances[HOST] = instance
+    stage.add_volume("search-2", volume_type="gp3", size_gib=500, iops=4_000, throughput_mib_s=250)
+    publish_load(stage.monkeypatch, _backup_iops, operation_kib=64)
+
+
+def _backup_iops(at_s: int) -> float:
+    """Tuesdays and Fridays, 22:00 to 04:00."""
+    evening = datetime.fromtimestamp(at_s, UTC) - timedelta(hours=22)
+    return 3_840 if evening.weekday() in (1, 4) and evening.hour < 6 else 600
+
+
+@page_setup("WhichLimit")
+def instance_without_credits(stage: PageEnvironment) -> None:
+    """Two gp3 volumes are below their limits, and their m5.large has used up its EBS I/O credits."""
+    stage.lab.fleet.instances[HOST] = LabInstance(
+        instance_id=HOST,
+        launched_at=stage.lab.clock.now() - timedelta(days=200),
+        instance_type="m5.large",
+        tags={"Name": "ci-host"},
+        io_pct=40,
+    )
+    gp3 = {"volume_type": "gp3", "size_gib": 500, "iops": 3_000, "throughput_mib_s": 125}
+    stage.add_volume("ci-7", "steady:2900", minutes=120, **gp3)
+    stage.add("ci-8", "steady:2800", minutes=120, instance_id=HOST, **gp3)
+    reading = {
+        "schema": "burstwatch.reading/v1",
+        "time": "2026-11-20T17:58:30.000Z",
+        "volume_ids": [VOLUME],
+        "verdict": "warn",
+        "cause": "throttled",
+        "reason": "a write of 10 MiB took 1.9 s, 12 times as long as usual",
+    }
+    (stage.cli.directory / "ddprobe").mkdir()
+    stage.write("ddprobe/nvme1n1.json", json.dumps(reading))
 
 
 @page_setup("LessIoInstead")

@@ -50,8 +50,9 @@ class PtyWriter(StringIO):
         return self._is_terminal
 
     def write(self, text: str) -> int:
+        written = super().write(text)  # refuses bytes, as every text stream does
         self._written.append((self._way, text))
-        return len(text)
+        return written
 
 
 class PtyKeyboard(StringIO):

@@ -11,9 +11,9 @@ CORE = sorted(Path(burstwatch.core.__path__[0]).glob("**/*.py"))
 
 # Modules of the standard library that compute and nothing else; zoneinfo looks up a table, not a clock.
 PURE_SNIPPETS = {
-    "abc", "bisect", "calendar", "collections", "collections.abc", "dataclasses", "datetime", "enum",
-    "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "statistics", "typing",
-    "unicodedata", "zoneinfo",
+    "abc", "bisect", "calendar", "collections", "collections.abc", "dataclasses", "datetime", "difflib",
+    "enum", "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "statistics",
+    "typing", "unicodedata", "zoneinfo",
 }  # fmt: skip
 CLOCKS = {"now", "utcnow", "today"}
 IMPURE_SNIPPETS = {"open", "print", "input", "breakpoint", "exec", "eval", "compile", "__import__"}

@@ -94,6 +94,11 @@ def test_the_expected_duration_is_shown_beside_the_credit_lifetime(empty_s, rest
     assert text == f"AWS is expected to take 15 min to 3 h 10 min for 500 GiB{rest}"
 
 
+def test_a_time_left_that_the_title_has_is_not_repeated():
+    text = describe_flip_duration(500, LeadPolicy(), time_to_empty_s=13 * 60, states_time_left=False)
+    assert text == "AWS is expected to take 15 min to 3 h 10 min for 500 GiB; reduce load until then."
+
+
 @pytest.mark.parametrize(
     ("ago_s", "empty_s", "expected"),
     [

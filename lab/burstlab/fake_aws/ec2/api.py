@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from xml.sax.saxutils import escape
 
 from burstlab.fake_aws.ec2.attach import attach_volume, detach_volume
@@ -14,6 +13,15 @@ from burstlab.fake_aws.ec2.create import (
     run_instances,
     terminate_instances,
 )
+from burstlab.fake_aws.ec2.instance_types import describe_instance_types
+from burstlab.fake_aws.ec2.instances import (
+    describe_instances,
+    modify_instance_attribute,
+    monitor_instances,
+    start_instances,
+    stop_instances,
+    unmonitor_instances,
+)
 from burstlab.fake_aws.ec2.modify import describe_modifications, modify_volume
 from burstlab.fake_aws.ec2.query import (
     MAX_PAGE,
@@ -21,29 +29,29 @@ from burstlab.fake_aws.ec2.query import (
     format_flag,
     list_volumes,
     matches,
-    no_such_instance,
     paginate,
     parse_filters,
     parse_list,
     parse_structures,
+    split_filters,
 )
 from burstlab.fake_aws.ec2.session_policy import Policy, check_modify_allowed
-from burstlab.fake_aws.protocols import Call, Response, ec2_response, parse_form, render_xml
+from burstlab.fake_aws.protocols import Call, Response, ec2_response, parse_form
 from burstlab.model.aws_error import AwsError, iso
 from burstlab.model.describe import TYPES_WITHOUT_IOPS
 from burstlab.model.fleet import LabFleet
-from burstlab.model.instance import INSTANCE_TYPES, LabInstance, instance_type_document
 from burstlab.model.simulated_volume import SimulatedVolume
+from burstlab.model.volume import Attachment
 
-_MAX_INSTANCES_PAGE: Final = 1_000  # Source: EC2 API reference, DescribeInstances
-_STATE_CODES: Final = {
-    "pending": 0,
-    "running": 16,
-    "shutting-down": 32,
-    "terminated": 48,
-    "stopping": 64,
-    "stopped": 80,
-}
+_ACTIONS_BY_INSTANCE: Final = (
+    "DescribeInstances",
+    "StartInstances",
+    "StopInstances",
+    "MonitorInstances",
+    "UnmonitorInstances",
+    "ModifyInstanceAttribute",
+)
+"""The calls that moto serves for instances that only it has."""
 
 
 class Ec2Api:
@@ -56,8 +64,8 @@ class Ec2Api:
         self._actions: dict[str, Callable[[dict[str, str]], str]] = {
             "DescribeVolumes": self._describe_volumes,
             "DescribeVolumesModifications": partial(describe_modifications, fleet),
-            "DescribeInstances": self._describe_instances,
-            "DescribeInstanceTypes": _describe_instance_types,
+            "DescribeInstances": partial(describe_instances, fleet),
+            "DescribeInstanceTypes": describe_instance_types,
             "ModifyVolume": partial(modify_volume, fleet),
             "AttachVolume": partial(attach_volume, fleet),
             "DetachVolume": partial(detach_volume, fleet),
@@ -65,6 +73,11 @@ class Ec2Api:
             "DeleteVolume": partial(delete_volume, fleet),
             "RunInstances": partial(run_instances, fleet),
             "TerminateInstances": partial(terminate_instances, fleet),
+            "StartInstances": partial(start_instances, fleet),
+            "StopInstances": partial(stop_instances, fleet),
+            "MonitorInstances": partial(monitor_instances, fleet),
+            "UnmonitorInstances": partial(unmonitor_instances, fleet),
+            "ModifyInstanceAttribute": partial(modify_instance_attribute, fleet),
             "CreateTags": self._create_tags,
             "DeleteTags": self._delete_tags,
         }
@@ -76,12 +89,10 @@ class Ec2Api:
             return any(
                 self._is_known(resource) for resource in parse_list(parse_form(call.body), "ResourceId")
             )
-        if call.action == "DescribeInstanceTypes":
-            types = set(_requested_types(parse_form(call.body)))
-            return bool(types) and types <= INSTANCE_TYPES.keys()
-        if call.action == "DescribeInstances":
-            instance_ids = parse_list(parse_form(call.body), "InstanceId")
-            return not instance_ids or any(self._is_known(instance_id) for instance_id in instance_ids)
+        if call.action in _ACTIONS_BY_INSTANCE:
+            parameters = parse_form(call.body)
+            instance_ids = parse_list(parameters, "InstanceId") or [parameters.get("InstanceId", "")]
+            return instance_ids == [""] or any(self._is_known(instance_id) for instance_id in instance_ids)
         return True
 
     def handle(self, call: Call) -> Response:
@@ -115,7 +126,7 @@ class Ec2Api:
         volumes = (
             find_volumes(self._fleet, volume_ids) if volume_ids else list_volumes(self._fleet, parameters)
         )
-        filters_before_page, filters_after_page = self._split_filters(requested_filters)
+        filters_before_page, filters_after_page = split_filters(requested_filters, self._fleet.settings)
         matching = [
             candidate for candidate in volumes if matches(candidate, filters_before_page, _VOLUME_FILTERS)
         ]
@@ -127,64 +138,6 @@ class Ec2Api:
         ]
         items = "".join(_volume_xml(volume, self._fleet.first_zone) for volume in page_volumes)
         return f"<volumeSet>{items}</volumeSet>{token}"
-
-    def _split_filters(
-        self, requested_filters: Sequence[tuple[str, list[str]]]
-    ) -> tuple[list[tuple[str, list[str]]], list[tuple[str, list[str]]]]:
-        """The filters applied before a page is cut, and those after it."""
-        settings = self._fleet.settings
-        if not settings.filter_after_page:
-            return list(requested_filters), []
-        filters_before_page = [
-            requested_filter
-            for requested_filter in requested_filters
-            if any(fnmatchcase(requested_filter[0], name) for name in settings.filters_before_page)
-        ]
-        return filters_before_page, [
-            requested_filter
-            for requested_filter in requested_filters
-            if requested_filter not in filters_before_page
-        ]
-
-    def _describe_instances(self, parameters: dict[str, str]) -> str:
-        instance_ids = parse_list(parameters, "InstanceId")
-        if instance_ids and "MaxResults" in parameters:
-            raise AwsError(
-                "InvalidParameterCombination",
-                "The parameter instancesSet cannot be used with the parameter maxResults",
-            )
-        missing = [instance_id for instance_id in instance_ids if instance_id not in self._fleet.instances]
-        if missing:
-            raise no_such_instance(missing)
-        requested_filters = parse_filters(parameters, _INSTANCE_FILTERS)
-        candidates = enumerate(self._fleet.instances.values(), start=1)
-        matching = [
-            (number, instance)
-            for number, instance in candidates
-            if (not instance_ids or instance.instance_id in instance_ids)
-            and matches(instance, requested_filters, _INSTANCE_FILTERS)
-        ]
-        page_instances, token = paginate(
-            matching, parameters, max_items=_MAX_INSTANCES_PAGE, number=lambda entry: entry[0]
-        )
-        reservations = [self._reservation_document(instance) for _, instance in page_instances]
-        return f"<reservationSet>{render_xml(reservations, 'item')}</reservationSet>{token}"
-
-    def _reservation_document(self, instance: LabInstance) -> dict[str, Any]:
-        return {
-            "reservationId": "r-" + instance.instance_id.removeprefix("i-"),
-            "ownerId": self._fleet.settings.account_id,
-            "instancesSet": [
-                {
-                    "instanceId": instance.instance_id,
-                    "instanceState": {"code": _STATE_CODES[instance.state], "name": instance.state},
-                    "instanceType": instance.instance_type,
-                    "launchTime": iso(instance.launched_at),
-                    "placement": {"availabilityZone": self._fleet.first_zone},
-                    "tagSet": _tag_documents(instance.tags),
-                }
-            ],
-        }
 
     def _create_tags(self, parameters: dict[str, str]) -> str:
         tags = {tag["Key"]: tag.get("Value", "") for tag in parse_structures(parameters, "Tag")}
@@ -216,23 +169,6 @@ class Ec2Api:
         return resource_id in self._fleet or resource_id in self._fleet.instances
 
 
-def _requested_types(parameters: Mapping[str, str]) -> list[str]:
-    """The instance types of a call, from its parameter or from its only filter."""
-    requested_filters = parse_structures(parameters, "Filter")
-    if len(requested_filters) == 1 and requested_filters[0].get("Name") == "instance-type":
-        return [value for field, value in requested_filters[0].items() if field.startswith("Value.")]
-    return [] if requested_filters else parse_list(parameters, "InstanceType")
-
-
-def _describe_instance_types(parameters: Mapping[str, str]) -> str:
-    types = [instance_type_document(name) for name in dict.fromkeys(_requested_types(parameters))]
-    return f"<instanceTypeSet>{render_xml(types, 'item')}</instanceTypeSet>"
-
-
-def _attachments(volume: SimulatedVolume) -> Iterable[Any]:
-    return () if volume.attachment is None else (volume.attachment,)
-
-
 _VOLUME_FILTERS: Final[Mapping[str, Callable[[SimulatedVolume], Iterable[str]]]] = {
     "volume-id": lambda volume: (volume.volume_id,),
     "volume-type": lambda volume: (volume.describe_configuration().volume_type,),
@@ -244,20 +180,12 @@ _VOLUME_FILTERS: Final[Mapping[str, Callable[[SimulatedVolume], Iterable[str]]]]
     "operator.managed": lambda volume: (format_flag(volume.managed_by is not None),),
     "operator.principal": lambda volume: (volume.managed_by,) if volume.managed_by else (),
     "attachment.instance-id": lambda volume: tuple(
-        attached.instance_id for attached in _attachments(volume) if attached.instance_id
+        attached.instance_id for attached in volume.attachments if attached.instance_id
     ),
-    "attachment.status": lambda volume: tuple("attached" for _ in _attachments(volume)),
-    "attachment.device": lambda volume: tuple(attached.device for attached in _attachments(volume)),
+    "attachment.status": lambda volume: tuple("attached" for _ in volume.attachments),
+    "attachment.device": lambda volume: tuple(attached.device for attached in volume.attachments),
     "tag-key": lambda volume: volume.tags.keys(),
     "tag-value": lambda volume: volume.tags.values(),
-}
-_INSTANCE_FILTERS: Final[Mapping[str, Callable[[LabInstance], Iterable[str]]]] = {
-    "instance-id": lambda instance: (instance.instance_id,),
-    "instance-state-name": lambda instance: (instance.state,),
-    "instance-state-code": lambda instance: (str(_STATE_CODES[instance.state]),),
-    "instance-type": lambda instance: (instance.instance_type,),
-    "tag-key": lambda instance: instance.tags.keys(),
-    "tag-value": lambda instance: instance.tags.values(),
 }
 
 
@@ -267,6 +195,7 @@ def _volume_xml(volume: SimulatedVolume, zone: str) -> str:
         f"<item><key>{escape(key)}</key><value>{escape(value)}</value></item>"
         for key, value in volume.tags.items()
     )
+    attachments = "".join(_attachment_xml(volume, attachment) for attachment in volume.attachments)
     volume_type, rate, throughput, multi_attached = volume.describe_configuration()
     return (
         f"<item><volumeId>{volume.volume_id}</volumeId><size>{volume.size_gib}</size><snapshotId/>"
@@ -274,7 +203,7 @@ def _volume_xml(volume: SimulatedVolume, zone: str) -> str:
         f"{f'<outpostArn>{escape(volume.outpost_arn)}</outpostArn>' if volume.outpost_arn else ''}"
         f"<status>{volume.status}</status>"
         f"<createTime>{iso(volume.created_at)}</createTime>"
-        f"<attachmentSet>{_attachment_xml(volume)}</attachmentSet><tagSet>{tags}</tagSet>"
+        f"<attachmentSet>{attachments}</attachmentSet><tagSet>{tags}</tagSet>"
         f"<volumeType>{volume_type}</volumeType>"
         f"{'' if volume_type in TYPES_WITHOUT_IOPS else f'<iops>{rate}</iops>'}"
         f"{'' if throughput is None else f'<throughput>{throughput}</throughput>'}"
@@ -283,10 +212,7 @@ def _volume_xml(volume: SimulatedVolume, zone: str) -> str:
     )
 
 
-def _attachment_xml(volume: SimulatedVolume) -> str:
-    attachment = volume.attachment
-    if attachment is None:
-        return ""
+def _attachment_xml(volume: SimulatedVolume, attachment: Attachment) -> str:
     owner = (
         f"<instanceId>{attachment.instance_id}</instanceId><device>{escape(attachment.device)}</device>"
         if attachment.instance_id is not None
@@ -306,7 +232,3 @@ def _operator_xml(volume: SimulatedVolume) -> str:
         f"<operator><managed>true</managed><principal>{escape(volume.managed_by)}</principal>"
         f"<hiddenByDefault>{format_flag(volume.hidden)}</hiddenByDefault></operator>"
     )
-
-
-def _tag_documents(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    return [{"key": key, "value": value} for key, value in tags.items()]

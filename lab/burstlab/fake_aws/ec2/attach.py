@@ -17,21 +17,34 @@ def attach_volume(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
     instance_id, device = parameters.get("InstanceId", ""), parameters.get("Device", "")
     if instance_id not in fleet.instances:
         raise no_such_instance([instance_id])
-    if volume.attachment is not None:
+    is_on_it = any(attachment.instance_id == instance_id for attachment in volume.attachments)
+    if is_on_it or (volume.attachments and not volume.multi_attached):
         raise AwsError("VolumeInUse", f"{volume.volume_id} is already attached to an instance")
     fleet.attach(volume.volume_id, instance_id, device)
     start_script_loads(fleet, fleet.instances[instance_id], volume.volume_id, device)
-    assert volume.attachment is not None
-    return _attachment_xml(volume.volume_id, volume.attachment, "attaching")
+    return _attachment_xml(volume.volume_id, volume.attachments[-1], "attaching")
 
 
 def detach_volume(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
     """The elements of a DetachVolume answer."""
     (volume,) = find_volumes(fleet, [parameters.get("VolumeId", "")])
-    attachment = volume.attachment
-    if attachment is None:
+    if not volume.attachments:
         raise AwsError("IncorrectState", f"Volume '{volume.volume_id}' is in the 'available' state.")
-    fleet.detach(volume.volume_id)
+    instance_id = parameters.get("InstanceId")
+    if instance_id is None and len(volume.attachments) > 1:
+        raise AwsError(
+            "InvalidParameterCombination",
+            f"Volume '{volume.volume_id}' is attached to several instances: give an instance ID.",
+        )
+    attachment = next(
+        (entry for entry in volume.attachments if instance_id in (None, entry.instance_id)), None
+    )
+    if attachment is None:
+        raise AwsError(
+            "InvalidAttachment.NotFound",
+            f"The volume '{volume.volume_id}' is not attached to instance '{instance_id}'.",
+        )
+    fleet.detach(volume.volume_id, instance_id)
     return _attachment_xml(volume.volume_id, attachment, "detaching")
 
 

@@ -14,7 +14,7 @@ from burstlab.fake_aws.ec2.query import find_volumes, no_such_instance, parse_li
 from burstlab.fake_aws.protocols import render_xml
 from burstlab.model.aws_error import AwsError, iso
 from burstlab.model.fleet import LabFleet
-from burstlab.model.instance import LabInstance
+from burstlab.model.instance import DEFAULT_INSTANCE_TYPE, LabInstance
 from burstlab.model.volume import LabVolume
 
 _SCRIPT_LOAD: Final = re.compile(r"^# load (\S+) (\d+) (\d+)$", re.MULTILINE)
@@ -65,7 +65,7 @@ def run_instances(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
     instance = LabInstance(
         instance_id=fleet.new_instance_id(),
         launched_at=now,
-        instance_type=parameters.get("InstanceType", "m5.large"),
+        instance_type=parameters.get("InstanceType", DEFAULT_INSTANCE_TYPE),
         tags=_tags(parameters, "instance"),
         script=b64decode(parameters.get("UserData", "")).decode(),
     )

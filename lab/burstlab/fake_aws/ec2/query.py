@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, TypeVar
 
 from burstlab.model.aws_error import AwsError
-from burstlab.model.fleet import LabFleet
+from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.simulated_volume import SimulatedVolume
 
 MAX_FILTER_VALUES: Final = 200
@@ -57,6 +57,20 @@ def parse_filters(
             f"The maximum number of filter values specified on a single call is {MAX_FILTER_VALUES}",
         )
     return parsed
+
+
+def split_filters(
+    requested_filters: Sequence[tuple[str, list[str]]], settings: LabSettings
+) -> tuple[list[tuple[str, list[str]]], list[tuple[str, list[str]]]]:
+    """The filters applied before a page is cut, and those after it."""
+    if not settings.filter_after_page:
+        return list(requested_filters), []
+    before = [
+        requested
+        for requested in requested_filters
+        if any(fnmatchcase(requested[0], name) for name in settings.filters_before_page)
+    ]
+    return before, [requested for requested in requested_filters if requested not in before]
 
 
 def matches(item: Any, filters: Sequence[tuple[str, list[str]]], known_filters: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""One-minute samples of volume metrics, read from CloudWatch in batches.
+"""Samples of metrics of volumes and instances, read from CloudWatch in batches.
 
 Source of the limits: the CloudWatch API reference, GetMetricData, and the CloudWatch user guide, "CloudWatch
 service quotas".
@@ -64,16 +64,19 @@ _TOLERANCE: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class MetricQuery:
-    """One statistic of one metric that has a single dimension: ``VolumeId``, or ``InstanceId``.
+    """One statistic of one metric by periods of ``period_s``, which has the dimension VolumeId or InstanceId.
 
     Dimensions must match exactly: a query for VolumeId alone finds nothing of a metric that is published with
-    InstanceId and VolumeId. Source: the CloudWatch user guide, "CloudWatch concepts", dimensions.
+    InstanceId and VolumeId. ``instance_id`` is for those: it is the second dimension. Source: the CloudWatch
+    user guide, "CloudWatch concepts", dimensions.
     """
 
     resource_id: str
     metric: str
     stat: str
     dimension: str = "VolumeId"
+    period_s: int = PERIOD_S
+    instance_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +121,7 @@ class CloudWatchReader:
         *,
         on_batch: Callable[[], None] = lambda: None,
     ) -> MetricsResult:
-        """Read the samples whose minute begins in ``[start_s, end_s)``, at most 15 days ago.
+        """Read the samples whose period begins in ``[start_s, end_s)``, at most 15 days ago.
 
         CloudWatch keeps one-minute datapoints for 15 days.
 
@@ -188,7 +191,7 @@ class CloudWatchReader:
 
     def _get_metric_data(self, part: Sequence[MetricQuery], start_s: float, end_s: float) -> "_Response":
         # AWS counts the datapoints that a query could return, not those that exist.
-        self._rate_limiter.acquire(len(part) * ceil((end_s - start_s) / PERIOD_S))
+        self._rate_limiter.acquire(sum(ceil((end_s - start_s) / query.period_s) for query in part))
         return _merge_pages(
             paginate(
                 self._client.get_metric_data,
@@ -229,14 +232,17 @@ def _query_id(index: int) -> str:
 
 def _to_data_query(index: int, query: MetricQuery) -> dict[str, Any]:
     """Build the query without a unit: with a wrong one, CloudWatch returns no datapoints and no error."""
+    dimensions = [{"Name": query.dimension, "Value": query.resource_id}]
+    if query.instance_id is not None:
+        dimensions.append({"Name": "InstanceId", "Value": query.instance_id})
     metric = {
         "Namespace": _NAMESPACES[query.dimension],
         "MetricName": query.metric,
-        "Dimensions": [{"Name": query.dimension, "Value": query.resource_id}],
+        "Dimensions": dimensions,
     }
     return {
         "Id": _query_id(index),
-        "MetricStat": {"Metric": metric, "Period": PERIOD_S, "Stat": query.stat},
+        "MetricStat": {"Metric": metric, "Period": query.period_s, "Stat": query.stat},
     }
 
 
@@ -316,7 +322,7 @@ def _to_series_or_failure(query: MetricQuery, result: _QueryResult | None) -> Se
         mismatch = f"{len(result.times)} timestamps came with {len(result.values)} values"
         return _unusable(query, "UnpairedValues", mismatch)
     if not result.values:
-        return Series()
+        return Series(period_s=query.period_s)
     return _to_series(query, result.times, result.values)
 
 
@@ -332,16 +338,16 @@ def _to_series(query: MetricQuery, times: Sequence[Any], values: Sequence[Any]) 
     if min(values) < minimum or max(values) > maximum:
         values = [min(max(value, minimum), maximum) for value in values]
     try:
-        starts = [_minute_start_s(instant) for instant in times]
+        starts = [_period_start_s(instant, query.period_s) for instant in times]
     except (TypeError, ValueError, OverflowError):
         return _unusable(query, "ImplausibleTime", f"{query.metric} comes with a time that is none")
     if all(earlier < later for earlier, later in pairwise(starts)):
-        return Series(tuple(starts), tuple(values))
-    return Series.from_pairs(zip(starts, values, strict=True))
+        return Series(tuple(starts), tuple(values), query.period_s)
+    return Series.from_pairs(zip(starts, values, strict=True), query.period_s)
 
 
-def _minute_start_s(timestamp: Any) -> int:
-    """The start of the minute of a timestamp: a number from our own parser, or a datetime from botocore.
+def _period_start_s(timestamp: Any, period_s: int) -> int:
+    """The start of the period of a timestamp: a number from our own parser, or a datetime from botocore.
 
     Raises:
         TypeError, ValueError, OverflowError: it is not an instant, or not one before the year 3000.
@@ -349,7 +355,7 @@ def _minute_start_s(timestamp: Any) -> int:
     at_s = timestamp.timestamp() if isinstance(timestamp, datetime) else timestamp
     if not 0 <= at_s < _MAX_TIMESTAMP_S:
         raise ValueError(f"{at_s} is not a plausible time")
-    return int(at_s) // PERIOD_S * PERIOD_S
+    return int(at_s) // period_s * period_s
 
 
 def _unusable(

@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from burstwatch.adapters.aws.botocore_hooks import paginate
 from burstwatch.adapters.aws.descriptions import (
     EPOCH,
+    MAX_ID_CHARS,
     Description,
     FailureCallback,
     ResourceKind,
@@ -32,6 +33,8 @@ from burstwatch.core.ebs.modification import Modification, VolumeSpec
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.instances.instance import Instance
+from burstwatch.core.text import sanitise
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client
@@ -56,6 +59,7 @@ _IN_PROGRESS_STATES: Final = ("modifying", "optimizing")
 _DETACHING_STATES: Final = ("detaching", "busy")
 """``busy``: a detachment was requested and the instance still uses the device."""
 _VOLUME: Final = ResourceKind("volume", "VolumeId", "aws ec2 describe-volumes")
+_INSTANCE: Final = ResourceKind("instance", "InstanceId", "aws ec2 describe-instances")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +76,13 @@ class InstanceStates:
     """EC2's state of each instance; an instance that EC2 no longer knows is ``terminated``.
 
     ``types`` has the type of each instance that EC2 still knows, such as ``m5.large``; ``names`` has the Name
-    tag of those that have one.
+    tag of those that have one, and ``volume_ids`` their attached volumes.
     """
 
     states: Mapping[str, str] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    volume_ids: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unread: Mapping[str, AwsFailure] = field(default_factory=dict)
 
 
@@ -97,6 +102,15 @@ class EbsLimitsResult:
     """What each instance type allows its volumes together; EC2 shows no limits of a type in neither field."""
 
     limits: Mapping[str, InstanceLimits] = field(default_factory=dict)
+    unread: Mapping[str, AwsFailure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstancesResult:
+    """Each requested ID is in ``instances``, in ``missing``, or in ``unread`` with the reason."""
+
+    instances: Sequence[Instance] = ()
+    missing: Sequence[str] = ()
     unread: Mapping[str, AwsFailure] = field(default_factory=dict)
 
 
@@ -136,6 +150,7 @@ class Ec2Reader:
         self._client = client
         self._includes_managed = True
         self._ebs_limits: dict[str, InstanceLimits | None] = {}
+        self._families: dict[str, Mapping[str, InstanceLimits]] = {}
 
     def volumes(
         self,
@@ -183,9 +198,8 @@ class Ec2Reader:
         instances = {
             instance["InstanceId"]: instance
             for page in self._describe_by_id(_INSTANCE_LOOKUP, requested_ids, unread)
-            for reservation in read_mappings(page, "Reservations")
-            for instance in read_mappings(reservation, "Instances")
-            if instance.get("InstanceId") in requested_ids
+            for instance in _instances_in(page)
+            if isinstance(instance, Mapping) and instance.get("InstanceId") in requested_ids
         }
         states = {
             instance_id: read_string(read_nested(description, "State"), "Name") or "unknown"
@@ -205,7 +219,60 @@ class Ec2Reader:
         terminated = dict.fromkeys(
             (instance_id for instance_id in requested_ids if instance_id not in known_ids), "terminated"
         )
-        return InstanceStates(states=states | terminated, types=types, names=names, unread=unread)
+        return InstanceStates(
+            states=states | terminated,
+            types=types,
+            names=names,
+            volume_ids={
+                instance_id: _attached_volume_ids(description)
+                for instance_id, description in instances.items()
+            },
+            unread=unread,
+        )
+
+    def running_instances(
+        self, *, report_failure: FailureCallback, on_page: Callable[[], None] = lambda: None
+    ) -> Iterator[Instance]:
+        """Every running instance of the region, without the limits of its type.
+
+        Raises:
+            AwsError: a page could not be read; the instances yielded until then are incomplete.
+        """
+        action, filters = _INSTANCE_LOOKUP.action, {"instance-state-name": ["running"]}
+        for page in self._list_pages("describe_instances", "Reservations", action, filters):
+            on_page()
+            yield from parse_each(_instances_in(page), parse_instance, action, report_failure, _INSTANCE)
+
+    def instances_by_id(self, instance_ids: Iterable[str]) -> InstancesResult:
+        """Describe these instances, without the limits of their types."""
+        requested_ids = list(dict.fromkeys(instance_ids))
+        unread: dict[str, AwsFailure] = {}
+        instances = [
+            instance
+            for page in self._describe_by_id(_INSTANCE_LOOKUP, requested_ids, unread)
+            for instance in parse_each(
+                _instances_in(page),
+                parse_instance,
+                _INSTANCE_LOOKUP.action,
+                unread.__setitem__,
+                _INSTANCE,
+            )
+        ]
+        known_ids = {instance.instance_id for instance in instances} | unread.keys()
+        missing = [instance_id for instance_id in requested_ids if instance_id not in known_ids]
+        return InstancesResult(instances=instances, missing=missing, unread=unread)
+
+    def family_limits(self, instance_type: str) -> Mapping[str, InstanceLimits]:
+        """What each type of the same family (``m5.*``) allows its volumes; read once per reader.
+
+        Raises:
+            AwsError: the types could not be read.
+        """
+        family = instance_type.partition(".")[0]
+        if family not in self._families:
+            limits = self._read_ebs_limits([f"{family}.*"])
+            self._families[family] = {name: known for name, known in limits.items() if known is not None}
+        return self._families[family]
 
     def ebs_limits(self, instance_types: Iterable[str]) -> EbsLimitsResult:
         """Read what these instance types allow their volumes together; each type is read once per reader.
@@ -410,6 +477,39 @@ def parse_volume(description: Description) -> Volume:
         outpost_arn=read_string(description, "OutpostArn"),
         tags=read_tags(description),
     )
+
+
+def parse_instance(description: Description) -> Instance:
+    """Parse one entry of DescribeInstances, without the limits of its type.
+
+    An instance without a launch time counts as old: otherwise its missing data would count as ``too_new``.
+
+    Raises:
+        KeyError: it has no ID or type.
+        ValueError: one of these is invalid.
+    """
+    return Instance(
+        instance_id=read_id(description, "InstanceId"),
+        instance_type=sanitise(read_required(description, "InstanceType", read_string), MAX_ID_CHARS),
+        state=read_string(read_nested(description, "State"), "Name") or "unknown",
+        launched_at=to_utc(description.get("LaunchTime")) or EPOCH,
+        has_detailed_monitoring=read_string(read_nested(description, "Monitoring"), "State")
+        in ("enabled", "pending"),
+        volume_ids=_attached_volume_ids(description),
+        tags=read_tags(description),
+    )
+
+
+def _attached_volume_ids(description: Description) -> tuple[str, ...]:
+    mappings = (read_nested(mapping, "Ebs") for mapping in read_mappings(description, "BlockDeviceMappings"))
+    return tuple(sorted({volume_id for ebs in mappings if (volume_id := read_string(ebs, "VolumeId"))}))
+
+
+def _instances_in(page: Description) -> Iterator[Description]:
+    """The instances of a page of DescribeInstances, which groups them by reservation."""
+    for reservation in read_mappings(page, "Reservations"):
+        instances = reservation.get("Instances")
+        yield from instances if isinstance(instances, list | tuple) else ()
 
 
 def parse_modification(description: Description) -> Modification:

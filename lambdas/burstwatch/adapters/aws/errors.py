@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from botocore import exceptions as botocore
 from botocore.parsers import ResponseParserError
 
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.text import sanitise
 
 AWS_ERRORS: Final = (botocore.ClientError, botocore.BotoCoreError, ResponseParserError)
@@ -44,6 +44,16 @@ class FailureKind(StrEnum):
     BROKEN = "broken"
 
 
+_SAME_FOR_ALL_CALLS: Final = frozenset(
+    {
+        FailureKind.NO_CREDENTIALS,
+        FailureKind.CLOCK_SKEW,
+        FailureKind.UNREACHABLE,
+        FailureKind.MISCONFIGURED,
+    }
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsFailure:
     """One call to AWS that did not succeed; ``str()`` is a sentence with action, cause and next step.
@@ -64,15 +74,24 @@ class AwsFailure:
         """Whether the same call may succeed soon, without anybody having done anything."""
         return self.kind in (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
 
+    @property
+    def problem(self) -> Problem:
+        """The sentence with its parts; calls that fail for the same reason have the same cause."""
+        action = self.action or "a call to AWS"
+        is_same_for_all = self.kind in _SAME_FOR_ALL_CALLS or self.code in _ACCESS_DENIED_CODES
+        cause = self.message if is_same_for_all else f"{action} failed ({self.code}): {self.message}"
+        sentence = f"{action} failed ({self.code}): {self.message}; {self.next_step}."
+        return Problem(cause, self.next_step, sentence=sentence)
+
     def __str__(self) -> str:
-        return f"{self.action or 'a call to AWS'} failed ({self.code}): {self.message}; {self.next_step}."
+        return str(self.problem)
 
 
 class AwsError(BurstwatchError):
     """A call to AWS did not succeed, and the caller cannot go on without it."""
 
     def __init__(self, failure: AwsFailure) -> None:
-        super().__init__(str(failure))
+        super().__init__(failure.problem)
         self.failure = failure
 
 
@@ -130,7 +149,7 @@ class _Explanation(NamedTuple):
     next_step: str
 
 
-_LOG_IN_STEP: Final = "log in again (such as `aws sso login`) or give other credentials (AWS_PROFILE, a role)"
+_LOG_IN_STEP: Final = "run aws sso login, set AWS_PROFILE, or use --profile"
 _REPORT_STEP: Final = "this is not expected, please report it with this line"
 
 _CREDENTIAL_FETCH_ERRORS: Final = (
@@ -168,9 +187,7 @@ def _explain_before_sending(error: Exception) -> _Explanation | None:
     text = _sanitise(str(error))
     match error:
         case botocore.NoCredentialsError() | botocore.NoAuthTokenError():
-            explanation = _Explanation(
-                FailureKind.NO_CREDENTIALS, "no AWS credentials were found", _LOG_IN_STEP
-            )
+            explanation = _Explanation(FailureKind.NO_CREDENTIALS, "no AWS credentials found", _LOG_IN_STEP)
         case botocore.PartialCredentialsError():
             explanation = _Explanation(
                 FailureKind.NO_CREDENTIALS, text, "set the missing half or remove the other"
@@ -360,7 +377,11 @@ def _explain_credentials(code: str, text: str, metadata: Mapping[str, Any]) -> _
         return _Explanation(
             FailureKind.NO_CREDENTIALS, "the secret access key does not fit its id", _LOG_IN_STEP
         )
-    return _Explanation(FailureKind.NO_CREDENTIALS, "AWS does not accept these credentials", _LOG_IN_STEP)
+    return _Explanation(
+        FailureKind.NO_CREDENTIALS,
+        "AWS does not accept these credentials, or the Region is not enabled for the account",
+        _LOG_IN_STEP,
+    )
 
 
 def _skew_message(skew_s: float | None, server_at: datetime | None) -> str:

@@ -59,7 +59,7 @@ class HistoryReader:
         self._workers = workers
         self._metrics = {name: _METRIC_AND_STAT[name] for name in metrics}
         datapoints_per_s = DATAPOINTS_PER_S * period_s / PERIOD_S
-        fixed_period_client: Any = _FixedPeriodClient(client, period_s)
+        fixed_period_client: Any = FixedPeriodClient(client, period_s)
         self._reader = CloudWatchReader(fixed_period_client, workers=1, datapoints_per_s=datapoints_per_s)
 
     def read(self, volume_ids: Sequence[str], start_s: int, end_s: int) -> Iterator[HistoryResult]:
@@ -107,7 +107,7 @@ class HistoryReader:
         return HistoryResult(histories=histories, unread=unread, messages=result.messages)
 
 
-class _FixedPeriodClient:
+class FixedPeriodClient:
     """A client of CloudWatch all of whose queries have periods of this length."""
 
     def __init__(self, client: Any, period_s: int) -> None:

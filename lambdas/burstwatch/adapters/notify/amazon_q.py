@@ -91,7 +91,7 @@ def render_custom_notification(message: ChatMessage, *, delay_note: str | None =
 def _description(message: ChatMessage, delay_note: str | None) -> str:
     footer = _escape(f"{message.footer} · {delay_note}" if delay_note else message.footer, _MAX_CONTEXT_CHARS)
     facts = [_escape(f"{label}: {text}", _MAX_LINE_CHARS) for label, text in message.facts]
-    lines = [_escape(line, _MAX_LINE_CHARS) for line in message.lines]
+    lines = [_escape(line, _MAX_LINE_CHARS) for line in (message.reason, *message.lines) if line]
     return "\n".join([*truncate_lines([*lines, *facts], _MAX_DESCRIPTION_CHARS - len(footer) - 1), footer])
 
 
@@ -110,8 +110,8 @@ def _format_code(command: str, used_chars: int = 0) -> str:
 
 
 def _format_address(address: str) -> str:
-    """A plain https address as it is, so that chat programs make it a link; otherwise its escaped text."""
-    return address if is_link(address) else _escape(address, _MAX_CONTEXT_CHARS)
+    """A plain https address as it is, so that chat programs make it a link; otherwise as code."""
+    return address if is_link(address) else _format_code(address)
 
 
 def _to_channel_error(error: Exception, topic_arn: str) -> ChannelError:

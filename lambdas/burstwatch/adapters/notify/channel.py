@@ -48,6 +48,7 @@ def sanitise_alert(alert: Alert) -> Alert:
         alert_id=_sanitise(alert.alert_id),
         volume_id=_sanitise(alert.volume_id, MAX_NAME_WIDTH),
         volume=_sanitise(alert.volume),
+        resource=_sanitise(alert.resource),
         reading=_sanitise(alert.reading),
         forecast=_sanitise(alert.forecast),
         evidence=_sanitise(alert.evidence),
@@ -71,8 +72,9 @@ def _sanitise(value: Any, max_chars: int = _MAX_TEXT_CHARS) -> Any:
             return value
 
 
-def body_lines(alert: Alert) -> list[str]:
-    """The history of the balance and the sentences of an alert; the last line counts those left out."""
-    lines = [*filter(None, [format_balance_history(alert.evidence.get("course"))]), *format_sentences(alert)]
+def reason_and_details(alert: Alert) -> tuple[str, list[str]]:
+    """The reason of an alert, and what else it says; the last line counts those left out."""
+    reason, *sentences = format_sentences(alert) or [""]
+    lines = [*filter(None, [format_balance_history(alert.evidence.get("course"))]), *sentences]
     dropped_count = len(lines) - _MAX_LINES
-    return lines if dropped_count <= 0 else [*lines[:_MAX_LINES], f"… and {dropped_count} more"]
+    return reason, lines if dropped_count <= 0 else [*lines[:_MAX_LINES], f"… and {dropped_count} more"]

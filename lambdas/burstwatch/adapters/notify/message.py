@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
-from burstwatch.adapters.notify.channel import body_lines, sanitise_alert
+from burstwatch.adapters.notify.channel import reason_and_details, sanitise_alert
 from burstwatch.core.alerts.alert import (
     SCHEMA,
     Alert,
@@ -20,11 +20,13 @@ from burstwatch.core.alerts.alert import (
     display_name_in,
     format_title,
     further_commands,
+    runbook_reference,
 )
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.display_name import format_attachment
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.location import AwsLocation
+from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.text import format_duration, format_instant, sanitise
 
 ALARM_KIND: Final = "CloudWatchAlarm"
@@ -46,7 +48,7 @@ _EMOJI: Final = {
     Level.OK: "🟢",
     Level.WATCH: "🔵",
     Level.WARNING: "🟡",
-    Level.CRITICAL: "🟠",
+    Level.CRITICAL: "🔴",
     Level.EXHAUSTED: "🔴",
 }
 _ALARM_STATES: Final = {
@@ -54,8 +56,8 @@ _ALARM_STATES: Final = {
     "OK": ("🟢", "alarm over"),
     "INSUFFICIENT_DATA": ("⚪", "alarm without data"),
 }
-_RUNBOOK_PATTERN: Final = re.compile(r"\s*\bRunbook:\s*(\S+)")
-_RUNBOOK_PAGE_PATTERN: Final = re.compile(r"([A-Za-z]+)\.md$")
+_RUNBOOK_PATTERN: Final = re.compile(r"\s*\bRunbook:\s*(burstctl runbook \w+|\S+)")
+_RUNBOOK_PAGE_PATTERN: Final = re.compile(r"(?:^burstctl runbook (\w+)|([A-Za-z]+)\.md)$")
 _ALARM_ARN_PATTERN: Final = re.compile(
     r"arn:[a-z-]+:cloudwatch:(?P<region>[a-z0-9-]+):(?P<account>[0-9]{12}):alarm:.+"
 )
@@ -74,10 +76,13 @@ class ChatMessageError(BurstwatchError):
 class ChatMessage:
     """A message to people: printable and short texts, not yet escaped for a channel.
 
+    A channel shows it in this order: the ``title``, the ``reason``, the ``action``, and then the rest, with
+    the IDs in ``facts`` last. No text repeats another.
+
     ``message_id`` is the same whenever the same message is sent again. ``subject`` is what it is about: a
     volume or an alarm. ``footer`` has the time of the message and its ID. ``balance_pct`` is set if no line
-    shows the history of the balance. ``extra_commands`` follow the ``action``. ``links`` are labels with
-    addresses; an address may be only the path of a page.
+    shows the history of the balance. ``links`` are labels with addresses; a command that shows the page may
+    be in place of an address.
     """
 
     message_id: str
@@ -85,6 +90,7 @@ class ChatMessage:
     subject: str
     emoji: str
     title: str
+    reason: str
     lines: Sequence[str]
     facts: Sequence[tuple[str, str]]
     footer: str
@@ -101,6 +107,7 @@ class ChatMessage:
             self.title,
             self.subject,
             self.footer,
+            self.reason,
             self.action or "",
             *self.lines,
             *pair_parts,
@@ -171,13 +178,15 @@ def message_from_alert(alert: Alert) -> ChatMessage:
     """The chat message about an alert."""
     safe_alert = sanitise_alert(alert)
     balance_pct = None if safe_alert.evidence.get("course") else safe_alert.reading.get("burst_balance_pct")
+    reason, lines = reason_and_details(safe_alert)
     return ChatMessage(
         message_id=safe_alert.alert_id,
         kind=str(alert.kind),
         subject=safe_alert.volume_id or str(alert.kind),
         emoji=_EMOJI[alert_urgency(alert)],
         title=format_title(safe_alert),
-        lines=tuple(body_lines(safe_alert)),
+        reason=reason,
+        lines=tuple(lines),
         facts=_facts(safe_alert),
         footer=f"{format_instant(alert.at_s)} · alert {safe_alert.alert_id}",
         balance_pct=None if balance_pct is None else float(balance_pct),
@@ -187,8 +196,8 @@ def message_from_alert(alert: Alert) -> ChatMessage:
         links=tuple(
             (label, address)
             for label, address in (
-                ("Runbook", safe_alert.runbook),
-                ("Volume in the AWS console", safe_alert.console_url),
+                ("Runbook", runbook_reference(safe_alert.kind, safe_alert.runbook)),
+                (f"{_noun(safe_alert)} in the AWS console", safe_alert.console_url),
             )
             if address
         ),
@@ -196,26 +205,33 @@ def message_from_alert(alert: Alert) -> ChatMessage:
 
 
 def _facts(alert: Alert) -> tuple[tuple[str, str], ...]:
-    volume = alert.volume
+    """What the title does not have; it has the level, the region, and the name or else the ID."""
+    volume, resource, name = alert.volume, alert.resource, display_name_in(alert.resource)
     attachment = format_attachment(
         volume.get("device"), volume.get("instance_id"), volume.get("instance_name")
     )
-    labelled_parts: Sequence[tuple[str, Sequence[str | None]]] = (
-        ("Level", [alert.level]),
-        ("Volume", [alert.volume_id]),
-        ("Name", [display_name_in(volume)]),
-        ("Kubernetes", _kubernetes(volume)),
-        ("Attached as", [attachment]),
-        ("Region and account", [volume.get("region"), volume.get("account")]),
+    labelled_texts = (
+        ("Kubernetes", " ".join(_kubernetes(volume, name or ""))),
+        (_noun(alert), alert.resource_id if name else None),
+        ("Type", resource["instance_type"]),
+        ("Attached as", attachment),
+        ("Account", resource["account"]),
     )
-    labelled_texts = ((label, " ".join(filter(None, parts))) for label, parts in labelled_parts)
     return tuple((label, text) for label, text in labelled_texts if text)
 
 
-def _kubernetes(volume: Mapping[str, Any]) -> list[str]:
-    """The Kubernetes claim, its namespace and the cluster, as far as they are known."""
+def _noun(alert: Alert) -> str:
+    """What people call the resource; a kind of a later version is just a resource."""
+    resource_type = alert.resource["resource_type"] or ResourceType.EBS
+    return (
+        ResourceType(resource_type).noun.capitalize() if resource_type in list(ResourceType) else "Resource"
+    )
+
+
+def _kubernetes(volume: Mapping[str, Any], display_name: str) -> list[str]:
+    """The Kubernetes claim, its namespace and the cluster, as far as they are known and not in the name."""
     pairs = ((label, volume.get(label)) for label in ("claim", "namespace", "cluster"))
-    return [f"{label} {name}" for label, name in pairs if name]
+    return [f"{label} {name}" for label, name in pairs if name and name not in display_name]
 
 
 def message_from_alarm(alarm: Mapping[str, Any]) -> ChatMessage:
@@ -224,7 +240,9 @@ def message_from_alarm(alarm: Mapping[str, Any]) -> ChatMessage:
     emoji, state_label = _ALARM_STATES.get(state, ("⚪", f"alarm in state {state}"))
     description = sanitise(_string(alarm, "AlarmDescription"), _MAX_DESCRIPTION_CHARS)
     runbook = match[1].rstrip(".,;)") if (match := _RUNBOOK_PATTERN.search(description)) else None
-    page = match[1] if runbook and (match := _RUNBOOK_PAGE_PATTERN.search(runbook)) else None
+    page = (
+        match[match.lastindex or 0] if runbook and (match := _RUNBOOK_PAGE_PATTERN.search(runbook)) else None
+    )
     arn = _ALARM_ARN_PATTERN.fullmatch(_string(alarm, "AlarmArn"))
     region, account = (arn["region"], arn["account"]) if arn else ("", _string(alarm, "AWSAccountId"))
     changed_at = _string(alarm, "StateChangeTime")
@@ -238,10 +256,10 @@ def message_from_alarm(alarm: Mapping[str, Any]) -> ChatMessage:
             ("Alarm in the AWS console", f"{console}#alarmsV2:alarm/{_url_quote(alarm['AlarmName'])}")
         )
     facts = (
+        *_contributor_fact(alarm),
         ("Alarm", name),
         ("State", f"{state}, was {previous_state}" if previous_state else state),
-        ("Region and account", sanitise(f"{region} {account}".strip(), _MAX_NAME_CHARS)),
-        *_contributor_fact(alarm),
+        ("Account", sanitise(account, _MAX_NAME_CHARS)),
     )
     return ChatMessage(
         message_id=sha256(
@@ -250,10 +268,11 @@ def message_from_alarm(alarm: Mapping[str, Any]) -> ChatMessage:
         kind=ALARM_KIND,
         subject=name,
         emoji=emoji,
-        title=f"{state_label}: {page or name}",
-        lines=tuple(filter(None, (_RUNBOOK_PATTERN.sub("", description), reason))),
+        title=f"{state_label.upper()}: {page or name}{f' ({region})' if region else ''}",
+        reason=_RUNBOOK_PATTERN.sub("", description),
+        lines=(reason,) if reason else (),
         facts=tuple((label, text) for label, text in facts if text),
-        footer=f"{_format_timestamp(changed_at)} · alarm {name}",
+        footer=_format_timestamp(changed_at),
         links=tuple((label, sanitise(address, _MAX_ADDRESS_CHARS)) for label, address in links),
     )
 

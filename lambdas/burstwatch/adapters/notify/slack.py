@@ -100,10 +100,15 @@ def render_message(message: ChatMessage, *, delay_note: str | None = None) -> di
     """
     header = _escape(f"{message.emoji} {message.title}", _MAX_HEADER_CHARS)
     blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(header)}]
-    if body := _body(message):
-        blocks.append({"type": "section", "text": _plain(body)})
-    blocks += [{"type": "section", "text": _markup(_command(*step))} for step in _steps(message)]
-    blocks.append({"type": "section", "fields": [_field(*fact) for fact in message.facts]})
+    if message.reason:
+        blocks.append({"type": "section", "text": _plain(_escape(message.reason, _MAX_LINE_CHARS))})
+    if message.action:
+        blocks.append({"type": "section", "text": _markup(_command(message.action_label, message.action))})
+    if details := _details(message):
+        blocks.append({"type": "section", "text": _plain(details)})
+    blocks += [{"type": "section", "text": _markup(_command(*step))} for step in message.extra_commands]
+    if message.facts:
+        blocks.append({"type": "section", "fields": [_field(*fact) for fact in message.facts]})
     if message.links:
         links = "   ".join(_link(*link) for link in message.links)
         blocks.append({"type": "section", "text": _markup(links)})
@@ -128,7 +133,7 @@ def _markup(text: str) -> dict[str, Any]:
     return {"type": "mrkdwn", "text": text, "verbatim": True}
 
 
-def _body(message: ChatMessage) -> str:
+def _details(message: ChatMessage) -> str:
     lines = [_escape(line, _MAX_LINE_CHARS) for line in message.lines]
     if message.balance_pct is not None:
         lines.insert(0, f"{_bar(message.balance_pct)} {message.balance_pct:.1f} %")
@@ -139,10 +144,6 @@ def _bar(balance_pct: float) -> str:
     """A bar of the balance, rounded down."""
     filled = max(0, min(_BAR_CELLS, int(balance_pct * _BAR_CELLS / 100)))
     return "▓" * filled + "░" * (_BAR_CELLS - filled)
-
-
-def _steps(message: ChatMessage) -> list[tuple[str, str]]:
-    return [*([(message.action_label, message.action)] if message.action else []), *message.extra_commands]
 
 
 def _command(label: str, command: str) -> str:

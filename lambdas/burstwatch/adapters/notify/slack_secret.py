@@ -42,8 +42,8 @@ class WebhookSecret:
         try:
             secret = self._get_provider().get(self._secret_id, max_age=_MAX_AGE_S, force_fetch=force_refresh)
         except GetParameterError as error:
-            raise self._to_channel_error(error.__context__ or error) from None
-        return self._parse_address(cast("str | bytes", secret))
+            raise _to_channel_error(self._secret_id, error.__context__ or error) from None
+        return _parse_address(self._secret_id, cast("str | bytes", secret))
 
     def _get_provider(self) -> "SecretsProvider":
         if self._provider is None:
@@ -52,32 +52,44 @@ class WebhookSecret:
             self._provider = SecretsProvider(boto3_client=self._client)
         return self._provider
 
-    def _parse_address(self, secret: str | bytes) -> str:
-        if isinstance(secret, bytes):
-            raise self._invalid_content("binary")
-        text = secret.strip()
-        if not text.startswith("{"):
-            return text
-        try:
-            document = json.loads(text)
-        except (ValueError, RecursionError):
-            raise self._invalid_content("text that begins like JSON but is not JSON") from None
-        address = document.get("url")
-        if not isinstance(address, str):
-            raise self._invalid_content("JSON without a text under url")
-        return address.strip()
 
-    def _invalid_content(self, content: str) -> ChannelError:
-        return ChannelError(
-            f"the secret {self._secret_id} holds {content}: {_FORMAT_STEP}", is_permanent=True
-        )
+def read_webhook_address(client: Any, secret_id: str) -> str:
+    """The address, read once and without the libraries of the functions.
 
-    def _to_channel_error(self, cause: BaseException) -> ChannelError:
-        if not isinstance(cause, AWS_ERRORS):
-            message = (
-                f"the secret {self._secret_id} cannot be read ({type(cause).__name__}): please report this"
-            )
-            return ChannelError(message, is_permanent=True)
-        failure = to_aws_failure(cause, f"secretsmanager:GetSecretValue of {self._secret_id}")
-        detailed_failure = replace(failure, next_step=_NEXT_STEPS.get(failure.code, failure.next_step))
-        return ChannelError(str(detailed_failure), is_permanent=not failure.is_transient)
+    Raises:
+        ChannelError: it could not be read; the message has the next step.
+    """
+    try:
+        response = client.get_secret_value(SecretId=secret_id)
+    except AWS_ERRORS as error:
+        raise _to_channel_error(secret_id, error) from None
+    return _parse_address(secret_id, response.get("SecretString", b""))
+
+
+def _parse_address(secret_id: str, secret: str | bytes) -> str:
+    if isinstance(secret, bytes):
+        raise _invalid_content(secret_id, "binary")
+    text = secret.strip()
+    if not text.startswith("{"):
+        return text
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _invalid_content(secret_id, "text that begins like JSON but is not JSON") from None
+    address = document.get("url")
+    if not isinstance(address, str):
+        raise _invalid_content(secret_id, "JSON without a text under url")
+    return address.strip()
+
+
+def _invalid_content(secret_id: str, content: str) -> ChannelError:
+    return ChannelError(f"the secret {secret_id} holds {content}: {_FORMAT_STEP}", is_permanent=True)
+
+
+def _to_channel_error(secret_id: str, cause: BaseException) -> ChannelError:
+    if not isinstance(cause, AWS_ERRORS):
+        message = f"the secret {secret_id} cannot be read ({type(cause).__name__}): please report this"
+        return ChannelError(message, is_permanent=True)
+    failure = to_aws_failure(cause, f"secretsmanager:GetSecretValue of {secret_id}")
+    detailed_failure = replace(failure, next_step=_NEXT_STEPS.get(failure.code, failure.next_step))
+    return ChannelError(str(detailed_failure), is_permanent=not failure.is_transient)

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from burstwatch.adapters.aws.errors import AWS_ERRORS, to_aws_failure
-from burstwatch.adapters.notify.channel import ChannelError, body_lines, sanitise_alert
-from burstwatch.core.alerts.alert import Alert, action_label, format_title, further_commands
-from burstwatch.core.text import format_instant, sanitise
+from burstwatch.adapters.notify.channel import ChannelError, sanitise_alert
+from burstwatch.adapters.notify.message import message_from_alert
+from burstwatch.core.alerts.alert import Alert, format_title
+from burstwatch.core.text import sanitise
 
 if TYPE_CHECKING:
     from types_boto3_sns import SNSClient
-    from types_boto3_sns.type_defs import MessageAttributeValueTypeDef
+    from types_boto3_sns.type_defs import MessageAttributeValueTypeDef, PublishResponseTypeDef
 
 _MAX_BYTES: Final = 256 * 1024
 """The limit of body and attributes together; a topic may allow more (up to 1 MiB), but none allows less."""
@@ -53,13 +54,24 @@ class SnsChannel:
         self._topic_arn = topic_arn
 
     def send(self, alert: Alert) -> None:
+        self._publish(alert)
+
+    def send_and_get_id(self, alert: Alert) -> str:
+        """Send the alert; return SNS's ID of the message.
+
+        Raises:
+            ChannelError: SNS did not accept it.
+        """
+        return self._publish(alert)["MessageId"]
+
+    def _publish(self, alert: Alert) -> "PublishResponseTypeDef":
         attributes = _attributes(alert)
         fifo_parameters = {
             "MessageGroupId": alert.volume_id or "burstwatch",
             "MessageDeduplicationId": alert.alert_id,
         }
         try:
-            self._client.publish(
+            return self._client.publish(
                 TopicArn=self._topic_arn,
                 Subject=_subject(alert),
                 Message=_message(alert, _MAX_BYTES - _size(attributes)),
@@ -72,15 +84,15 @@ class SnsChannel:
 
 
 def render(alert: Alert) -> str:
-    """The alert as the text of an e-mail."""
-    safe_alert = sanitise_alert(alert)
-    paragraphs = [format_title(safe_alert), "\n".join(body_lines(safe_alert))]
-    if safe_alert.action:
-        paragraphs.append(f"{action_label(safe_alert)}:\n  {safe_alert.action}")
-    paragraphs += [f"{label}:\n  {command}" for label, command in further_commands(safe_alert)]
-    links = {"Runbook": safe_alert.runbook, "Console": safe_alert.console_url}
-    paragraphs.append("\n".join(f"{label}: {link}" for label, link in links.items() if link))
-    paragraphs.append(f"Alert {safe_alert.alert_id} of {format_instant(alert.at_s)}")
+    """The alert as the text of an e-mail, in the order of a ``ChatMessage``."""
+    message = message_from_alert(alert)
+    paragraphs = [message.title, message.reason]
+    if message.action:
+        paragraphs.append(f"{message.action_label}:\n  {message.action}")
+    paragraphs.append("\n".join(message.lines))
+    paragraphs += [f"{label}:\n  {command}" for label, command in message.extra_commands]
+    paragraphs.append("\n".join(f"{label}: {text}" for label, text in (*message.links, *message.facts)))
+    paragraphs.append(message.footer)
     return "\n\n".join(filter(None, paragraphs))
 
 
@@ -99,9 +111,10 @@ def _attributes(alert: Alert) -> "dict[str, MessageAttributeValueTypeDef]":
     values = {
         "kind": str(alert.kind),
         "level": str(alert.level),
-        "volume_id": alert.volume_id or "none",
-        "region": alert.volume.get("region") or "unknown",
-        "account": alert.volume.get("account") or "unknown",
+        "volume_id": (alert.volume_id if alert.is_about_volumes else None) or "none",
+        "resource_id": alert.resource_id or "none",
+        "region": alert.resource["region"] or "unknown",
+        "account": alert.resource["account"] or "unknown",
     }
     return {
         name: {"DataType": "String", "StringValue": sanitise(value, _MAX_TEXT_CHARS)}

@@ -13,6 +13,7 @@ from botocore.parsers import ResponseParserError
 from burstwatch.adapters.aws import botocore_hooks
 from burstwatch.adapters.aws.errors import translate_errors
 from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.text import format_instant, sanitise
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class DeploymentError(BurstwatchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """A stack's description of itself."""
+    """A stack's description of itself; ``resources`` are the kinds that it has permission to watch."""
 
     name: str
     ledger: str
@@ -50,6 +51,7 @@ class Deployment:
     topic_arn: str
     flips: bool
     opt_in_tag: tuple[str, str]
+    resources: tuple[str, ...] = (ResourceType.EBS,)
 
     @classmethod
     def from_document(cls, text: str) -> Self:
@@ -64,15 +66,20 @@ class Deployment:
                 raise DeploymentError(f"its schema is {_quote(document['schema'])}, not {SCHEMA!r}")
             tag = document["opt_in_tag"]
             flips, strings = document["flips"], [document[key] for key in _STRING_KEYS]
-            strings += [tag["key"], tag["value"]]
-            if not (isinstance(flips, bool) and all(isinstance(string, str) for string in strings)):
+            # a stack of an earlier version watches volumes only, and does not say so
+            resources = document.get("resources", [ResourceType.EBS])
+            strings += [tag["key"], tag["value"], *resources]
+            is_listed = isinstance(resources, list) and isinstance(flips, bool)
+            if not (is_listed and all(isinstance(string, str) for string in strings)):
                 raise DeploymentError("a value in it is of the wrong kind")
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             reason = f"{type(error).__name__}: {sanitise(str(error), _MAX_SHOWN_CHARS)}"
             raise DeploymentError(f"it is not a {SCHEMA} document ({reason})") from error
-        *plain_strings, key, value = strings
         return cls(
-            **dict(zip(_STRING_KEYS, plain_strings, strict=True)), flips=flips, opt_in_tag=(key, value)
+            **{key: document[key] for key in _STRING_KEYS},
+            flips=flips,
+            opt_in_tag=(tag["key"], tag["value"]),
+            resources=tuple(resources),
         )
 
 

@@ -24,11 +24,12 @@ _MAX_SETTINGS: Final = 1_000
 _MAX_FAULTS: Final = 50
 """More faults than this are usually one mistake, and no one reads them all."""
 _MAX_PATH_CHARS: Final = 120  # a key of the file is text from outside
+_VISIBLE_TAB: Final = "→"
 _MAX_MESSAGE_CHARS: Final = 600  # a fault may quote a long value: its beginning and its end are kept
 
 
-def read_policy(path: Path) -> Policy:
-    """Read a policy file.
+def read_policy(path: Path, *, advice: str = "give another path") -> Policy:
+    """Read a policy file; ``advice`` says what to do if there is no such file.
 
     Raises:
         PolicyError: it cannot be read, is not YAML, or contains an invalid policy; with every fault.
@@ -36,9 +37,7 @@ def read_policy(path: Path) -> Policy:
     try:
         text = path.read_bytes()
     except OSError as error:
-        raise _single_fault_error(
-            f"{path}: cannot be read: {error.strerror}; give --policy FILE another path"
-        ) from error
+        raise _single_fault_error(f"{path}: cannot be read: {error.strerror}; {advice}") from error
     return parse_policy(text, source=str(path))
 
 
@@ -55,7 +54,7 @@ def parse_policy(document: bytes, *, source: str) -> Policy:
     except UnicodeDecodeError as error:
         raise _single_fault_error(f"{source}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
     except yaml.YAMLError as error:
-        raise _single_fault_error(f"{source}: not YAML: {_shorten(str(error))}; fix the syntax") from error
+        raise PolicyError((_syntax_fault(error, source),)) from error
     except RecursionError:
         raise _single_fault_error(
             f"{source}: nested too deeply to be read; a policy has three levels"
@@ -79,16 +78,18 @@ def parse_policy(document: bytes, *, source: str) -> Policy:
     return policy
 
 
-def render_policy(policy: Policy) -> str:
-    """The policy as YAML, with every default."""
-    return yaml.safe_dump(_unquote_numbers(policy.to_mapping()), sort_keys=False, allow_unicode=True)
-
-
-def _unquote_numbers(value: Any) -> Any:
-    """Convert numeric texts to numbers, so that the YAML has no quotes; they are parsed to the same text."""
-    if isinstance(value, dict):
-        return {key: _unquote_numbers(inner) for key, inner in value.items()}
-    return int(value) if value.isascii() and value.isdigit() else value
+def _syntax_fault(error: yaml.YAMLError, source: str) -> Fault:
+    """The fault of a text that is not YAML: its line, and an excerpt with a caret below the place."""
+    mark = getattr(error, "problem_mark", None)
+    if not isinstance(error, yaml.MarkedYAMLError) or not isinstance(mark, yaml.Mark):
+        return Fault("", f"{source}: not YAML: {_shorten(str(error))}; fix the syntax")
+    problem = " ".join(part for part in (error.context, error.problem) if part)
+    advice = "indent with spaces, not tabs" if r"'\t'" in problem else "fix the syntax"
+    message = f"not YAML: {_shorten(problem)} in column {mark.column + 1}; {advice}"
+    snippet = (mark.get_snippet(indent=0) or "").replace("\t", _VISIBLE_TAB).split("\n")
+    # one column for each character, or the caret would not be below the place
+    lines = ["".join(char if char.isprintable() else "?" for char in line) for line in snippet]
+    return Fault("", f"{source}:{mark.line + 1}: {message}", "\n".join(lines))
 
 
 def _single_fault_error(message: str) -> PolicyError:
@@ -130,20 +131,20 @@ def _node_kind(node: yaml.Node) -> str:
 
 
 def _locate_faults(faults: list[Fault], lines: dict[str, int], source: str) -> Iterator[Fault]:
-    """Each fault with its line; beyond ``_MAX_FAULTS``, only the number of the others."""
-    for fault in faults[:_MAX_FAULTS]:
-        yield _with_line(fault, lines, source)
+    """Each fault with its line, in their order; beyond ``_MAX_FAULTS``, only the number of the others."""
+    for fault in sorted(faults, key=lambda fault: _line_of(fault, lines))[:_MAX_FAULTS]:
+        line = _line_of(fault, lines)
+        yield _with_location(fault, f"{source}:{line}" if line else source)
     if (omitted_count := len(faults) - _MAX_FAULTS) > 0:
         yield Fault(source, f"{omitted_count} more faults; fix these first")
 
 
-def _with_line(fault: Fault, lines: dict[str, int], source: str) -> Fault:
+def _line_of(fault: Fault, lines: dict[str, int]) -> int:
+    """The line of the setting, or of the section that lacks it; 0 if the document has neither."""
     path = fault.path
     while path and path not in lines:
         path = path.rpartition(".")[0]
-    if not path:
-        return _with_location(fault, source)
-    return _with_location(fault, f"{source}:{lines[path]}")
+    return lines.get(path, 0)
 
 
 def _with_location(fault: Fault, location: str) -> Fault:

@@ -11,12 +11,17 @@ from burstwatch.core import stored_values
 from burstwatch.core.alerts.drain_message import describe_drain, format_drain_cause
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.drain_cause import DrainEpisode
-from burstwatch.core.assessment.severity import Level
+from burstwatch.core.assessment.severity import BALANCE_REASON, PACE_REASON, Level
 from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.buckets.sparkline import describe_balance_history
-from burstwatch.core.ebs.display_name import claim_of, cluster_of, display_name_of, format_attachment
+from burstwatch.core.ebs.display_name import claim_of, cluster_of, display_name_of
+from burstwatch.core.ebs.gp2_bucket import EBS_IO
+from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT, HDD_RATES
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.instances.instance import Instance
+from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT
 from burstwatch.core.location import AwsLocation
+from burstwatch.core.resource_type import ResourceType, resource_id_in, subject_of
 from burstwatch.core.text import (
     format_instant,
     format_relative_time,
@@ -27,12 +32,20 @@ from burstwatch.core.text import (
 )
 
 if TYPE_CHECKING:
-    from documents.alert import AlertReadingDocument, AlertVolumeDocument, ForecastDocument
+    from documents.alert import (
+        AlertReadingDocument,
+        AlertResourceDocument,
+        AlertVolumeDocument,
+        ForecastDocument,
+    )
     from documents.shared import NamesDocument
 
 SCHEMA: Final = "burstwatch.alert/v1"
 _MAX_NAMED_IN_DIGEST: Final = 20
 """A judgement: no one reads more lines of one message."""
+_CREDITS: Final = {
+    kind.name: kind.credits for kind in (EBS_IO, EBS_THROUGHPUT, INSTANCE_IO, INSTANCE_THROUGHPUT)
+}
 _COMMAND_PREFIXES: Final = ("aws ", "burstctl ")
 _MINUTE_S: Final = 60
 _FAR_ESTIMATE_S: Final = 2 * 3600
@@ -59,6 +72,7 @@ class AlertKind(StrEnum):
     WINDOW_MISSED = "WindowMissed"
     POLICY_REJECTED = "PolicyRejected"
     DIGEST = "AlertDigest"
+    TEST = "TestAlert"
 
 
 _EVENT_TITLES: Final[Mapping[str, str]] = {
@@ -73,10 +87,13 @@ _EVENT_TITLES: Final[Mapping[str, str]] = {
     AlertKind.CRITICAL_ON_BURST: "at risk",
     AlertKind.WINDOW_STARTING: "window",
     AlertKind.WINDOW_MISSED: "window missed",
+    AlertKind.TEST: "test",
 }
-"""The alerts about something that happened, and what their titles begin with."""
+"""The alerts about something that happened, and what it is called in a digest."""
 
-_EXPECTED_EVENTS: Final = frozenset({AlertKind.FLIPPED, AlertKind.FLIPPED_BACK, AlertKind.WINDOW_STARTING})
+_EXPECTED_EVENTS: Final = frozenset(
+    {AlertKind.FLIPPED, AlertKind.FLIPPED_BACK, AlertKind.WINDOW_STARTING, AlertKind.TEST}
+)
 _BALANCE_ALERTS: Final = frozenset(
     {AlertKind.DRAINING, AlertKind.EXHAUSTED, AlertKind.RECOVERED, AlertKind.TELEMETRY_GAP}
 )
@@ -97,10 +114,23 @@ _REQUIRED_KEYS: Final[Mapping[str, Sequence[str]]] = {
         "region",
         "account",
     ),
+    "resource": (
+        "resource_id",
+        "resource_type",
+        "bucket",
+        "name",
+        "called",
+        "instance_type",
+        "region",
+        "account",
+    ),
     "reading": (
         "burst_balance_pct",
         "credits",
         "baseline_iops",
+        "unit",
+        "baseline",
+        "baseline_unit",
         "datapoint_at",
         "datapoint_age_s",
         "unknown_reason",
@@ -125,9 +155,10 @@ _REQUIRED_KEYS: Final[Mapping[str, Sequence[str]]] = {
 class Alert:
     """One message; ``make_alert_id`` is the same whenever the same alert is sent again.
 
-    ``level`` is the volume's, whatever the alert is about. ``volume_id`` is None for an alert about a window
-    or about the watchdog itself. The mappings hold JSON values only; ``volume``, ``reading`` and ``forecast``
-    always have all their keys, with None for what is not known.
+    ``level`` is the bucket's, whatever the alert is about. ``volume_id`` is the key of the bucket in the
+    ledger, for a volume its ID; None for an alert about a window or about the watchdog itself. The mappings
+    hold JSON values only; ``volume``, ``resource``, ``reading`` and ``forecast`` always have all their keys,
+    with None for what is not known. An alert about a volume that has no ``resource`` gets one.
     """
 
     alert_id: str
@@ -138,6 +169,7 @@ class Alert:
     at_s: int
     is_reminder: bool = False
     volume: Mapping[str, Any] = field(default_factory=dict)
+    resource: Mapping[str, Any] = field(default_factory=dict)
     reading: Mapping[str, Any] = field(default_factory=dict)
     forecast: Mapping[str, Any] = field(default_factory=dict)
     evidence: Mapping[str, Any] = field(default_factory=dict)
@@ -148,6 +180,18 @@ class Alert:
     def __post_init__(self) -> None:
         for name, keys in _REQUIRED_KEYS.items():
             object.__setattr__(self, name, dict.fromkeys(keys) | dict(getattr(self, name)))
+        if self.resource["resource_id"] is None:
+            object.__setattr__(self, "resource", dict(self.resource) | _resource_of_volume(self.volume))
+
+    @property
+    def resource_id(self) -> str | None:
+        """The ID of the resource that it is about; None if it is about no one resource."""
+        return None if self.volume_id is None else resource_id_in(self.volume_id)
+
+    @property
+    def is_about_volumes(self) -> bool:
+        """Whether it is about a volume, or about no resource in particular."""
+        return self.resource["resource_type"] in (None, ResourceType.EBS)
 
     def to_document(self) -> dict[str, Any]:
         """The alert in the schema ``burstwatch.alert/v1``."""
@@ -158,7 +202,8 @@ class Alert:
             "level": str(self.level),
             "previous_level": str(self.previous_level),
             "is_reminder": self.is_reminder,
-            "volume": dict(self.volume),
+            "volume": dict(self.volume) if self.is_about_volumes else None,
+            "resource": dict(self.resource),
             "reading": dict(self.reading),
             "forecast": dict(self.forecast),
             "evidence": dict(self.evidence),
@@ -170,21 +215,41 @@ class Alert:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """The inverse of ``to_document``."""
+        """The inverse of ``to_document``; the first version wrote no ``resource``."""
+        resource, volume = _read_facts(document.get("resource") or {}), _read_facts(document["volume"] or {})
+        resource_type, bucket = resource.get("resource_type"), resource.get("bucket")
+        subject = _OPTIONAL_TEXT(volume.get("volume_id"))
+        if resource_type not in (None, ResourceType.EBS):
+            subject = subject_of(ResourceType(resource_type), str(resource["resource_id"]), str(bucket))
         return cls(
             alert_id=stored_values.read_text(document["alert_id"]),
             kind=AlertKind(document["kind"]),
             level=Level(document["level"]),
             previous_level=Level(document["previous_level"]),
-            volume_id=_OPTIONAL_TEXT(document["volume"].get("volume_id")),
+            volume_id=subject,
             at_s=int(stored_values.read_instant(datetime.fromisoformat(document["time"]).timestamp())),
             is_reminder=stored_values.read_bool(document["is_reminder"]),
-            volume=_read_facts(document["volume"]),
+            volume=volume,
+            resource=resource,
             reading=_read_facts(document["reading"]),
             forecast=_read_facts(document["forecast"]),
             evidence=stored_values.read_mapping(document["evidence"]),
             **{key: _OPTIONAL_TEXT(document[key]) for key in ("action", "runbook", "console_url")},
         )
+
+
+def _resource_of_volume(volume: Mapping[str, Any]) -> dict[str, Any]:
+    """The resource of an alert that has only its volume."""
+    place = {name: volume[name] for name in ("region", "account")}
+    if volume["volume_id"] is None:
+        return place
+    return place | {
+        "resource_id": volume["volume_id"],
+        "resource_type": str(ResourceType.EBS),
+        "bucket": (EBS_THROUGHPUT if volume["volume_type"] in HDD_RATES else EBS_IO).name,
+        "name": volume["name"],
+        "called": volume["called"],
+    }
 
 
 _OPTIONAL_TEXT: Final = stored_values.or_none(stored_values.read_text)
@@ -200,7 +265,9 @@ def _read_facts(document: Any) -> Mapping[str, Any]:
     return facts
 
 
-_NUMERIC_KEYS: Final = frozenset({"burst_balance_pct", "credits", "baseline_iops", "size_gib", "drain_per_s"})
+_NUMERIC_KEYS: Final = frozenset(
+    {"burst_balance_pct", "credits", "baseline_iops", "baseline", "size_gib", "drain_per_s"}
+)
 
 
 def alert_urgency(alert: Alert) -> Level:
@@ -232,6 +299,28 @@ def describe_volume(volume: Volume, location: AwsLocation) -> "AlertVolumeDocume
     }
 
 
+def describe_resource(assessment: Assessment, location: AwsLocation) -> "AlertResourceDocument":
+    """The resource and its bucket as alerts carry them."""
+    resource = assessment.resource
+    return {
+        "resource_id": resource.resource_id,
+        "resource_type": resource.resource_type,
+        "bucket": assessment.kind.name,
+        "name": resource.name,
+        "called": display_name_of(resource) if isinstance(resource, Volume) else resource.name,
+        "instance_type": None if isinstance(resource, Volume) else resource.instance_type,
+        "region": location.region,
+        "account": location.account,
+    }
+
+
+def console_url(resource: Volume | Instance, location: AwsLocation) -> str:
+    """The page of the resource in the AWS console."""
+    if isinstance(resource, Volume):
+        return location.volume_url(resource.volume_id)
+    return location.instance_url(resource.instance_id)
+
+
 def describe_names(volume: Volume) -> "NamesDocument":
     """The names of the volume, for programs: each name by itself, and the one that people use."""
     claim = claim_of(volume)
@@ -250,12 +339,20 @@ def describe_reading(assessment: Assessment) -> "AlertReadingDocument":
     return {
         "burst_balance_pct": assessment.balance_pct,
         "credits": rounded_or_none(assessment.credits_left),
-        "baseline_iops": assessment.baseline_iops,
+        "baseline_iops": baseline_iops_or_none(assessment),
+        "unit": assessment.kind.unit,
+        "baseline": round(assessment.bucket.refill_per_s, 1),
+        "baseline_unit": assessment.kind.rate_unit,
         "datapoint_at": format_instant(sample.end_at_s) if sample else None,
         "datapoint_age_s": rounded_or_none(assessment.age_s),
         "unknown_reason": assessment.unknown_reason,
         "unknown_because": assessment.unknown_because,
     }
+
+
+def baseline_iops_or_none(assessment: Assessment) -> int | None:
+    """The baseline of a volume that counts operations, as documents have it; None for any other bucket."""
+    return assessment.baseline_iops if assessment.kind is EBS_IO else None
 
 
 def describe_forecast(assessment: Assessment, now_s: float) -> "ForecastDocument":
@@ -357,8 +454,10 @@ def _urgency_key(alert: Alert) -> tuple[int, float]:
 def _digest_line(alert: Alert) -> dict[str, Any]:
     return {
         "volume_id": alert.volume_id,
-        "name": alert.volume["name"],
-        "called": display_name_in(alert.volume),
+        "resource_id": alert.resource_id,
+        "bucket": alert.resource["bucket"],
+        "name": alert.resource["name"],
+        "called": display_name_in(alert.resource),
         "kind": str(alert.kind),
         "level": str(alert.level),
         "burst_balance_pct": alert.reading["burst_balance_pct"],
@@ -393,18 +492,48 @@ def make_policy_rejected(
     )
 
 
+def make_test_alert(
+    alert_id: str, *, route: str, sender: str, location: AwsLocation, runbooks_url: str, now_s: int
+) -> Alert:
+    """The alert that shows whether people are reached; ``route`` is how it was sent, ``sender`` by whom.
+
+    It is never in a ledger, so ``alert_id`` must be different each time.
+    """
+    return make_fleet_alert(
+        AlertKind.TEST,
+        alert_id,
+        level=Level.OK,
+        evidence={
+            "summary": "this message is a test of the alerts, and nothing is wrong",
+            "details": [f"{sender} sent it with burstctl alert --test, {route}."],
+        },
+        action=f"Confirm to {sender} that it arrived. There is nothing else to do.",
+        location=location,
+        runbooks_url=runbooks_url,
+        now_s=now_s,
+    )
+
+
 def is_command(action: str) -> bool:
     """Whether an action can be pasted into a shell; otherwise it is a sentence."""
     return action.startswith(_COMMAND_PREFIXES)
 
 
 def runbook_link(kind: AlertKind, runbooks_url: str) -> str:
-    """The page about this kind of alert."""
+    """The page about this kind of alert: its address, or without ``alerts.runbooks_url`` its path."""
     return f"{runbooks_url.rstrip('/')}/{kind}.md"
 
 
+def runbook_reference(page: str, link: str | None) -> str:
+    """Where a person reads a page: its address, or else the command that shows it.
+
+    ``runbook_reference("FlipStuck", "runbooks/FlipStuck.md")`` is ``burstctl runbook FlipStuck``.
+    """
+    return link if link is not None and link.startswith("https://") else f"burstctl runbook {page}"
+
+
 def display_name_in(volume: Mapping[str, Any]) -> str | None:
-    """The name that people use for the volume of an alert; None if it has none."""
+    """The name that people use for the volume or resource of an alert; None if it has none."""
     return volume.get("called") or volume.get("name")
 
 
@@ -425,9 +554,9 @@ def further_commands(alert: Alert) -> list[tuple[str, str]]:
     """Commands that show more, or leave more time; each with what it is for."""
     if alert.volume_id is None or alert.kind not in _BALANCE_ALERTS - {AlertKind.RECOVERED}:
         return []
-    volume = f"{alert.volume_id} --region {alert.volume['region']}"
+    volume = f"{alert.resource_id} --region {alert.resource['region']}"
     commands = [("See why", f"burstctl explain {volume}")]
-    if alert.evidence.get("mode") == "auto":
+    if alert.evidence.get("mode") == "auto" and alert.resource["bucket"] == EBS_IO.name:
         commands.append(
             ("Keep the watchdog off it", f"burstctl hold {volume} --for 2h --reason 'looking at it'")
         )
@@ -462,57 +591,73 @@ def to_epoch_s(instant: str) -> float:
 
 
 def format_title(alert: Alert) -> str:
-    """One line: the event, the volume, the time left, and the place last, where a cut does the least harm."""
-    if alert.kind is AlertKind.DIGEST:
-        return _format_digest_title(alert)
-    if alert.kind is AlertKind.POLICY_REJECTED:
-        summary = alert.evidence.get("summary") or "policy rejected; the last good one stays in force"
-        return f"{alert.level}: {summary}"
-    name, ids = _name_and_ids(alert)
-    if alert.kind in _EVENT_TITLES:
-        subject_text = " ".join(filter(None, (name, alert.evidence["summary"])))
-        return f"{_EVENT_TITLES[alert.kind]}: {subject_text}{ids}"
-    lead = "recovered" if alert.kind is AlertKind.RECOVERED else str(alert.level)
-    if alert.kind is not AlertKind.RECOVERED and alert.evidence.get("changing_to"):
-        lead = "changing"
-    again = "still " if alert.is_reminder else ""
-    return f"{again}{lead}: {name}{_format_title_detail(alert)}{ids}"
+    """One line: how urgent it is, the volume, the time left, and the region.
+
+    ``CRITICAL: ci-7 is empty in about 12 min (us-east-1)``.
+    """
+    name = display_name_in(alert.resource) or alert.resource_id
+    text = " ".join(filter(None, (name, _format_title_detail(alert))))
+    region = alert.resource["region"]
+    where = f" ({region})" if region and region not in text else ""
+    return f"{'STILL ' if alert.is_reminder else ''}{_title_lead(alert).upper()}: {text}{where}"
 
 
-def _name_and_ids(alert: Alert) -> tuple[str, str]:
-    """What the volume is called, and where to find it, in brackets."""
-    volume, name = alert.volume, display_name_in(alert.volume)
-    attachment = format_attachment(volume["device"], volume["instance_id"], volume.get("instance_name"))
-    ids = list(filter(None, (alert.volume_id if name else None, attachment)))
-    return name or alert.volume_id or "", f" ({', '.join(ids)})" if ids else ""
-
-
-def _format_digest_title(alert: Alert) -> str:
-    count, region = alert.evidence["alerts"], alert.volume["region"]
-    noun = "burst-balance alerts" if alert.evidence["by_kind"].keys() <= _BALANCE_ALERTS else "alerts"
-    return f"{alert.level}: {count} {noun} at once in {region}"
+def _title_lead(alert: Alert) -> str:
+    """The level, unless the alert is about something good, or about a volume that AWS is changing."""
+    if alert.kind in _EXPECTED_EVENTS:
+        return _EVENT_TITLES[alert.kind]
+    if alert.kind is AlertKind.RECOVERED:
+        return "recovered"
+    if alert.kind not in _EVENT_TITLES and alert.evidence.get("changing_to"):
+        return "changing"
+    return str(alert_urgency(alert))
 
 
 def _format_title_detail(alert: Alert) -> str:
     match alert.kind:
+        case _ if alert.kind in _EVENT_TITLES:
+            detail = str(alert.evidence["summary"])
+        case AlertKind.DIGEST:
+            is_about_balances = alert.evidence["by_kind"].keys() <= _BALANCE_ALERTS
+            detail = (
+                f"{alert.evidence['alerts']} {'burst-balance ' if is_about_balances else ''}alerts at once"
+            )
+        case AlertKind.POLICY_REJECTED:
+            detail = alert.evidence.get("summary") or "policy rejected; the last good one stays in force"
         case AlertKind.EXHAUSTED:
-            return _format_exhausted(alert)
+            detail = _format_exhausted(alert)
         case AlertKind.RECOVERED:
-            return ""
+            detail = ""
         case AlertKind.TELEMETRY_GAP:
-            return " has no burst balance to read"
+            detail = "has no burst balance to read"
         case _:
             target_text = alert.evidence.get("changing_to")
             progress = f" while AWS makes it {target_text}" if target_text else ""
-            return f", {_format_time_left(alert.forecast)}{progress}"
+            time_left = _format_time_left(alert.forecast)
+            if not alert.is_about_volumes:
+                time_left = f"{_credits(alert)}: {time_left.removeprefix('is ')}"
+            detail = f"{time_left}{progress}"
+    return detail
 
 
 def _format_exhausted(alert: Alert) -> str:
     if target_text := alert.evidence.get("changing_to"):
-        return f" has no credits left while AWS makes it {target_text}"
+        return f"has no credits left while AWS makes it {target_text}"
     if _is_refilling(alert.forecast):
-        return f" is refilling, {alert.reading['burst_balance_pct']:.1f} % so far"
-    return f" is out of credits, throttled to {alert.reading['baseline_iops']:,} IOPS"
+        return f"is refilling, {alert.reading['burst_balance_pct']:.1f} % so far"
+    return f"is out of {_credits(alert)}, throttled to {_format_baseline(alert.reading)}"
+
+
+def _credits(alert: Alert) -> str:
+    """What people call the credits of the bucket; a bucket of a later version has just credits."""
+    return _CREDITS.get(str(alert.resource["bucket"]), "credits")
+
+
+def _format_baseline(reading: Mapping[str, Any]) -> str:
+    """``300 IOPS``; an alert of the first version has no unit."""
+    if reading["baseline"] is None:
+        return f"{reading['baseline_iops']:,} IOPS"
+    return f"{round(reading['baseline'], 1):,.10g} {reading['baseline_unit']}"
 
 
 def _is_refilling(forecast: Mapping[str, Any]) -> bool:
@@ -520,31 +665,38 @@ def _is_refilling(forecast: Mapping[str, Any]) -> bool:
 
 
 def _format_time_left(forecast: Mapping[str, Any]) -> str:
-    """``empty in about 12 min``; the bound instead, if the estimate is far off or missing."""
+    """``is empty in about 12 min``; the bound instead, if the estimate is far off or missing."""
     soonest_s, time_to_empty_s = forecast["soonest_empty_s"], forecast["time_to_empty_s"]
     if soonest_s is None:
         return "is draining"
     if _is_refilling(forecast):
-        return describe_trend(forecast["drain_per_s"])
+        return f"is {describe_trend(forecast['drain_per_s'])}"
     if time_to_empty_s is None or time_to_empty_s > _FAR_ESTIMATE_S:
-        return f"empty in {format_rounded_duration(soonest_s)} at the earliest"
-    return f"empty in about {format_rounded_duration(time_to_empty_s)}" if time_to_empty_s else "empty now"
+        return f"is empty in {format_rounded_duration(soonest_s)} at the earliest"
+    return (
+        f"is empty in about {format_rounded_duration(time_to_empty_s)}" if time_to_empty_s else "is empty now"
+    )
 
 
 def format_sentences(alert: Alert) -> list[str]:
-    """What a person needs to know, most important first; plain text, not yet safe for any channel."""
+    """What a person needs to know besides the title; the first sentence is the reason of the alert.
+
+    Plain text, not yet safe for any channel.
+    """
     if alert.kind is AlertKind.DIGEST:
         return _digest_sentences(alert)
     if alert.kind is AlertKind.POLICY_REJECTED:
         return [*alert.evidence["faults"], f"In force: {alert.evidence['in_force']}."]
     if alert.kind in _EVENT_TITLES:
         return [*alert.evidence["details"], *alert.evidence.get("host_says", ())]
+    reason, reading = _level_reason_sentence(alert), _reading_sentence(alert)
+    begins_with_reading = alert.level.is_alerting and not alert.evidence.get("changing_to")
     parts = [
-        _level_reason_sentence(alert),
-        _reading_sentence(alert),
+        *((reading, reason) if begins_with_reading else (reason, reading)),
         alert.evidence.get("duration"),
-        _drain_sentence(alert),
+        _credits_sentence(alert),
         *format_drain_cause(alert.evidence, at_s=alert.at_s),
+        *(f"{sentence}." for sentence in alert.evidence.get("witness", ())),
         *alert.evidence.get("host_says", ()),
         *(f"{reason}." for reason in alert.evidence.get("proposal", ())[-1:]),
         _act_at_sentence(alert),
@@ -560,6 +712,8 @@ def _level_reason_sentence(alert: Alert) -> str | None:
     if alert.evidence.get("changing_to") and alert.level.is_alerting:
         since = format_time(to_epoch_s(alert.evidence["changing_since"]), alert.at_s)
         return f"Requested from AWS at {since} UTC; by its balance it would be {alert.level}: {reason}."
+    if alert.level.is_alerting and reason.startswith((PACE_REASON, BALANCE_REASON)):
+        return None  # the title has the time left, or that none is left
     lead = f"{str(alert.level).capitalize()} because" if alert.level.is_alerting else "Now"
     return f"{lead} {reason}" + (
         f"; it was {alert.previous_level}." if alert.previous_level is not alert.level else "."
@@ -583,10 +737,36 @@ def _reading_sentence(alert: Alert) -> str:
     if reading.get("burst_balance_pct") is None:
         detail = reading.get("unknown_because") or _describe_unknown(str(reading.get("unknown_reason")))
         return f"Balance unknown: {detail.rstrip('.')}; it was {alert.previous_level}."
-    forecast_text = format_forecast(alert.forecast)
-    balance = f"Burst balance {reading['burst_balance_pct']:.1f} % ({reading['credits']:,} credits)"
     datapoint_time = format_time(to_epoch_s(reading["datapoint_at"]), alert.at_s)
-    return f"{balance} at {datapoint_time} UTC; {forecast_text}."
+    label = "Burst balance" if alert.is_about_volumes else f"Its {_credits(alert)}:"
+    balance = f"{label} {reading['burst_balance_pct']:.1f} % at {datapoint_time} UTC"
+    forecast_text = _format_times_of_day(alert.forecast) or format_forecast(alert.forecast) or ""
+    if (flow := _format_flow(alert.forecast, _unit(reading))) is not None:
+        balance += f", {flow}"
+        forecast_text = forecast_text.removeprefix("refilling").removeprefix("; ")
+    return f"{balance}{f'; {forecast_text}' if forecast_text else ''}."
+
+
+def _format_flow(forecast: Mapping[str, Any], unit: str) -> str | None:
+    """``draining at 2,100 credits/s``; None if the balance neither drains steadily nor refills."""
+    rate_per_s = forecast.get("drain_per_s") or 0.0
+    if round(rate_per_s) < 0:
+        return f"refilling at {_format_rate(-rate_per_s)} {unit}/s"
+    if rate_per_s > 0 and forecast.get("time_to_empty_s") is not None:
+        return f"draining at {_format_rate(rate_per_s)} {unit}/s"
+    return None
+
+
+def _format_times_of_day(forecast: Mapping[str, Any]) -> str | None:
+    """``empty at about 18:12, not before 18:09 UTC``, if the title has the time that is left; else None."""
+    time_to_empty_s, soonest = forecast.get("time_to_empty_s"), forecast.get("soonest_empty_at")
+    if not time_to_empty_s or time_to_empty_s > _FAR_ESTIMATE_S or soonest is None:
+        return None
+    now_s = to_epoch_s(soonest) - forecast["soonest_empty_s"]
+    estimate_text, bound_text = (
+        format_time(to_epoch_s(instant), now_s) for instant in (forecast["time_to_empty_at"], soonest)
+    )
+    return f"empty at about {estimate_text}, not before {bound_text} UTC"
 
 
 def _describe_unknown(reason: str) -> str:
@@ -594,13 +774,18 @@ def _describe_unknown(reason: str) -> str:
     return UnknownReason(reason).description if reason in list(UnknownReason) else reason
 
 
-def _drain_sentence(alert: Alert) -> str | None:
-    rate, baseline = alert.forecast.get("drain_per_s"), alert.reading.get("baseline_iops")
-    if rate is None or alert.reading.get("burst_balance_pct") is None:
+def _credits_sentence(alert: Alert) -> str | None:
+    reading = alert.reading
+    if reading.get("credits") is None or reading.get("burst_balance_pct") is None:
         return None
-    flow = f"It is {'draining' if rate > 0 else 'refilling'} at {_format_rate(abs(rate))} credits/s"
-    size = f"baseline {baseline:,} IOPS ({alert.volume['size_gib']} GiB)"
-    return f"{flow if rate else 'Its balance is stable'}; {size}."
+    model = f"{alert.volume['size_gib']} GiB" if alert.is_about_volumes else alert.resource["instance_type"]
+    credits_left = f"{reading['credits']:,} {_unit(reading)} left"
+    return f"{credits_left}; baseline {_format_baseline(reading)} ({model})."
+
+
+def _unit(reading: Mapping[str, Any]) -> str:
+    """What people call one unit of the balance; an alert of the first version has no unit."""
+    return "credits" if reading["unit"] in (None, "operations") else str(reading["unit"])
 
 
 def _format_rate(per_s: float) -> str:
@@ -611,7 +796,8 @@ def _digest_sentences(alert: Alert) -> list[str]:
     counts = ", ".join(f"{count} {kind}" for kind, count in alert.evidence["by_kind"].items())
     listed = alert.evidence["most_urgent"]
     lines = [
-        f"{counts}. Each is in the ledger; the most urgent:",
+        f"{counts}.",
+        "Each is in the ledger; the most urgent:",
         *(_digest_sentence(line, alert.at_s) for line in listed),
     ]
     if (unnamed := alert.evidence["alerts"] - len(listed)) > 0:
@@ -621,7 +807,8 @@ def _digest_sentences(alert: Alert) -> list[str]:
 
 def _digest_sentence(line: Mapping[str, Any], now_s: int) -> str:
     name = display_name_in(line)
-    label, volume_id = name or line["volume_id"], f" ({line['volume_id']})" if name else ""
+    resource_id = line.get("resource_id") or line["volume_id"]
+    label, volume_id = name or resource_id, f" ({resource_id})" if name else ""
     if line.get("summary"):
         subject_text = " ".join(filter(None, (label, line["summary"])))
         return f"{_EVENT_TITLES[line['kind']]}: {subject_text}{volume_id}"

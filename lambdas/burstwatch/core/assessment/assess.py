@@ -1,18 +1,21 @@
-"""What is known about one volume now: facts, without a judgement of how bad they are."""
+"""What is known about one bucket now: facts, without a judgement of how bad they are."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.forecast import Forecast, forecast
 from burstwatch.core.buckets.series import Sample, Series, served_iops_by_minute
-from burstwatch.core.ebs.gp2_bucket import gp2_bucket
-from burstwatch.core.ebs.volume import BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.ebs.volume_bucket import bucket_kind_of, bucket_of
+from burstwatch.core.instances.instance import Instance
 from burstwatch.core.policy.policy import TelemetryPolicy
+from burstwatch.core.resource_type import subject_of
 
 
 class UnknownReason(StrEnum):
-    """Why there is no basis to judge a volume; never treated as zero and never as healthy.
+    """Why there is no basis to judge a bucket; never treated as zero and never as healthy.
 
     Each has a ``label`` for the cell of a table, and a ``description`` that continues a sentence.
     """
@@ -21,6 +24,8 @@ class UnknownReason(StrEnum):
     INSTANCE_STOPPED = "instance_stopped"
     NOT_BURSTABLE_TYPE = "not_burstable_type"
     NEVER_EMPTY = "cannot_run_dry"
+    NO_SUCH_BUCKET = "no_such_bucket"
+    DETAILED_MONITORING = "detailed_monitoring"
     TOO_NEW = "too_new"
     IDLE = "idle"
     TELEMETRY_GAP = "telemetry_gap"
@@ -42,8 +47,13 @@ class UnknownReason(StrEnum):
 _DESCRIPTIONS: Final = {
     UnknownReason.DETACHED: ("detached", "it is not attached"),
     UnknownReason.INSTANCE_STOPPED: ("instance is stopped", "its instance is stopped"),
-    UnknownReason.NOT_BURSTABLE_TYPE: ("no burst credits", "it is no longer a gp2 volume"),
+    UnknownReason.NOT_BURSTABLE_TYPE: ("no burst credits", "its type has no burst credits"),
     UnknownReason.NEVER_EMPTY: ("cannot become empty", "at its size it cannot become empty"),
+    UnknownReason.NO_SUCH_BUCKET: ("no such bucket", "its type has no such bucket"),
+    UnknownReason.DETAILED_MONITORING: (
+        "detailed monitoring",
+        "it has detailed monitoring, and AWS publishes this balance for basic monitoring only",
+    ),
     UnknownReason.TOO_NEW: ("too new", "it is too new to have one"),
     UnknownReason.IDLE: ("idle, no datapoint", "it is idle and publishes no datapoint"),
     UnknownReason.TELEMETRY_GAP: ("no datapoint", "CloudWatch has no datapoint"),
@@ -94,17 +104,21 @@ class VolumeReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """Facts about a volume: either ``sample`` and ``forecast`` are set, or ``unknown_reason`` is.
+    """Facts about one bucket: either ``sample`` and ``forecast`` are set, or ``unknown_reason`` is.
 
-    ``age_s`` counts from the end of the newest sample's minute. ``spacing_s`` is the time between the
-    datapoints of its balance. ``arrived_at_s``, ``modified_at_s`` and ``smaller_size_gib`` are those of the
-    reading: a volume stays in focus for a while after it arrived or was modified. ``served_iops`` are
-    operations per second in each minute, if they were read. ``unused_since_s`` is set while the volume is
-    detached or its instance is stopped: when a poll first found that.
+    ``bucket`` of a volume whose type has none is the one that it has as gp2. ``age_s`` counts from the end of
+    the newest sample's period. ``spacing_s`` is the time between the datapoints of its balance.
+    ``arrived_at_s``, ``modified_at_s`` and ``smaller_size_gib`` are those of the reading: a resource stays in
+    focus for a while after it arrived or was modified. ``served_iops`` are operations per second in each
+    minute, if they were read. ``unused_since_s`` is set while the volume is detached or its instance is
+    stopped: when a poll first found that. ``reset_at_s`` is when the balance of an instance was last seen to
+    be reset to full. ``observed_capacity`` is the capacity by which its own load explains its balance, in the
+    bucket's unit; None if no load was read.
     """
 
-    volume: Volume
-    baseline_iops: int
+    resource: Volume | Instance
+    kind: BucketKind
+    bucket: Bucket
     sample: Sample | None = None
     age_s: float | None = None
     spacing_s: int | None = None
@@ -119,6 +133,29 @@ class Assessment:
     consumed_write_iops: float | None = None
     served_iops: Series = Series()
     unused_since_s: int | None = None
+    reset_at_s: int | None = None
+    observed_capacity: float | None = None
+
+    @property
+    def subject(self) -> str:
+        """The key of the bucket in the ledger: for a volume its ID."""
+        return subject_of(self.resource.resource_type, self.resource.resource_id, self.kind.name)
+
+    @property
+    def volume(self) -> Volume:
+        """The volume; only for code about volumes.
+
+        Raises:
+            TypeError: it is another resource.
+        """
+        if not isinstance(self.resource, Volume):
+            raise TypeError(f"{self.resource.resource_id} is not a volume")
+        return self.resource
+
+    @property
+    def baseline_iops(self) -> int:
+        """The baseline of a gp2 volume: its refill in operations per second."""
+        return int(self.bucket.refill_per_s)
 
     @property
     def balance_pct(self) -> float | None:
@@ -126,7 +163,7 @@ class Assessment:
 
     @property
     def credits_left(self) -> float | None:
-        return self.sample.value * CREDITS_PER_PCT if self.sample else None
+        return self.bucket.credits_in(self.sample.value) if self.sample else None
 
     @property
     def time_to_empty_s(self) -> float | None:
@@ -140,9 +177,9 @@ class Assessment:
 
 def not_polled_reason(volume: Volume, size_gib: int | None = None) -> UnknownReason | None:
     """Why reading this volume's balance is of no use; None if it is of use."""
-    if not volume.is_gp2:
+    if not volume.has_bucket:
         return UnknownReason.NOT_BURSTABLE_TYPE
-    if baseline_iops(size_gib or volume.size_gib) >= BURST_IOPS:
+    if not bucket_of(volume, size_gib).highest_drain_per_s:
         return UnknownReason.NEVER_EMPTY
     return None if volume.attached else UnknownReason.DETACHED
 
@@ -163,12 +200,13 @@ def assess(volume: Volume, reading: VolumeReading, *, now_s: float, telemetry: T
     """
     # During a resize, the smaller size counts: it has the lower baseline, and so the earlier bound.
     size_gib = min(volume.size_gib, reading.smaller_size_gib or volume.size_gib)
-    baseline = baseline_iops(size_gib)
+    kind, bucket = bucket_kind_of(volume), bucket_of(volume, size_gib)
 
     def unknown(reason: UnknownReason, detail: str | None = None) -> Assessment:
         return Assessment(
-            volume=volume,
-            baseline_iops=baseline,
+            resource=volume,
+            kind=kind,
+            bucket=bucket,
             unknown_reason=reason,
             unknown_because=detail,
             arrived_at_s=reading.arrived_at_s,
@@ -193,12 +231,13 @@ def assess(volume: Volume, reading: VolumeReading, *, now_s: float, telemetry: T
         return unknown(*_missing_datapoint_reason(volume, reading, now_s=now_s, telemetry=telemetry))
     age_s = max(0.0, now_s - newest.end_at_s)
     return Assessment(
-        volume=volume,
-        baseline_iops=baseline,
+        resource=volume,
+        kind=kind,
+        bucket=bucket,
         sample=newest,
         age_s=age_s,
         spacing_s=balance.spacing_s,
-        forecast=forecast(balance, bucket=gp2_bucket(baseline), age_s=age_s),
+        forecast=forecast(balance, bucket=bucket, age_s=age_s),
         balance=balance,
         arrived_at_s=reading.arrived_at_s,
         modified_at_s=reading.modified_at_s,

@@ -175,10 +175,15 @@ def measure_operations(
     minutes = ops[0].keys() & ops[1].keys()
     if not minutes:
         return None
-    reads, writes = (sum(series[minute] for minute in minutes) / len(minutes) / PERIOD_S for series in ops)
+    period_s = metrics.read_ops.period_s
+    reads, writes = (sum(series[minute] for minute in minutes) / len(minutes) / period_s for series in ops)
     read_kib, write_kib = map(_mean_kib, ops, transferred)
     return ServedOperations(
-        minutes=len(minutes), read_iops=reads, write_iops=writes, read_kib=read_kib, write_kib=write_kib
+        minutes=len(minutes) * period_s // PERIOD_S,
+        read_iops=reads,
+        write_iops=writes,
+        read_kib=read_kib,
+        write_kib=write_kib,
     )
 
 

@@ -15,13 +15,14 @@ If full burst could empty the bucket within 16 minutes, "no fall for 10 min" bec
 ``docs/decisions/0015`` explains why ``critical`` waits until a drain is confirmed.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.buckets.forecast import Forecast, has_not_fallen_for
-from burstwatch.core.buckets.series import Series
+from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.policy.policy import CadencePolicy, Policy
 from burstwatch.core.text import format_duration
 
@@ -54,6 +55,8 @@ SETTLING_TIME: Final = timedelta(hours=1)
 """How long such a volume must not fall, so that a load in bursts is one incident (decision 0015)."""
 _LONG_HORIZON_S: Final = 30 * 60
 """Only a horizon of at least this length can show that a level is over: a shorter one may be a pause."""
+_CALM_SPARSE_SAMPLES: Final = 3
+"""Rules about noise or calm count at least this many datapoints, where one comes every five minutes."""
 
 
 def classify(assessment: Assessment, last_level: Level, policy: Policy) -> Level:
@@ -96,6 +99,10 @@ def _refills_since_arrival(assessment: Assessment) -> bool:
     return forecast.drain_per_s is None or forecast.is_refilling
 
 
+PACE_REASON: Final = "at this pace it is empty within"
+BALANCE_REASON: Final = "the balance is at or below"
+
+
 def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
     """Explain in words which rule put the volume at this level."""
     forecast, levels = assessment.forecast, policy.levels
@@ -103,7 +110,7 @@ def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
         return assessment.unknown_because or str(assessment.unknown_reason)
     match level:
         case Level.EXHAUSTED if assessment.balance.values[-1] <= levels.exhausted_pct:
-            reason = f"the balance is at or below {levels.exhausted_pct:g} %"
+            reason = f"{BALANCE_REASON} {levels.exhausted_pct:g} %"
         case Level.EXHAUSTED:
             reason = f"it was exhausted and is not back at {levels.exhausted_leave_pct:g} % for two minutes"
         case Level.CRITICAL:
@@ -119,15 +126,15 @@ def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
 
 def _critical_reason(assessment: Assessment, forecast: Forecast, policy: Policy) -> str:
     if _is_confirmed(forecast, policy):
-        return f"at this pace it is empty within {_format_timedelta(policy.levels.critical_within)}"
+        return f"{PACE_REASON} {_format_timedelta(policy.levels.critical_within)}"
     if _is_out_of_time(forecast, policy):
-        return f"at this pace it is empty within {_format_timedelta(policy.cadence.act_lead)}"
+        return f"{PACE_REASON} {_format_timedelta(policy.cadence.act_lead)}"
     return _kept_level_reason(Level.CRITICAL, assessment, policy)
 
 
 def _warning_reason(assessment: Assessment, forecast: Forecast, policy: Policy) -> str:
     if _is_empty_within(forecast, policy.levels.warning_within.total_seconds()):
-        return f"at this pace it is empty within {_format_timedelta(policy.levels.warning_within)}"
+        return f"{PACE_REASON} {_format_timedelta(policy.levels.warning_within)}"
     if _is_at_risk(forecast, policy):
         return f"it drains, and full burst would empty it within {_format_timedelta(policy.cadence.act_lead)}"
     return _kept_level_reason(Level.WARNING, assessment, policy)
@@ -156,13 +163,18 @@ def _is_exhausted(balance: Series, last_level: Level, policy: Policy) -> bool:
     levels = policy.levels
     if balance.values[-1] <= levels.exhausted_pct:
         return True
-    return last_level is Level.EXHAUSTED and min(balance.last(2)) < levels.exhausted_leave_pct
+    return last_level is Level.EXHAUSTED and min(_latest(balance)) < levels.exhausted_leave_pct
 
 
 def _is_watched(balance: Series, last_level: Level, cadence: CadencePolicy) -> bool:
     if balance.values[-1] < cadence.watch_below_pct:
         return True
-    return last_level.rank >= Level.WATCH.rank and min(balance.last(2)) < cadence.calm_from_pct
+    return last_level.rank >= Level.WATCH.rank and min(_latest(balance)) < cadence.calm_from_pct
+
+
+def _latest(balance: Series) -> Sequence[float]:
+    """The datapoints that must all be high for a level to be left: two of a minute, three of five minutes."""
+    return balance.last(2 if balance.period_s == PERIOD_S else _CALM_SPARSE_SAMPLES)
 
 
 def _is_critical(assessment: Assessment, last_level: Level, policy: Policy) -> bool:
@@ -187,7 +199,7 @@ def _may_leave_level(assessment: Assessment, forecast: Forecast, policy: Policy,
 def _needs_settling_time(assessment: Assessment, policy: Policy) -> bool:
     """Whether full burst could empty it soon; not if it is calm again, however long ``act_lead`` is."""
     assert assessment.forecast is not None
-    is_calm = min(assessment.balance.last(2)) >= policy.cadence.calm_from_pct
+    is_calm = min(_latest(assessment.balance)) >= policy.cadence.calm_from_pct
     return not is_calm and _is_soonest_empty_within(
         assessment.forecast, NEAR_EMPTY_FACTOR * policy.cadence.act_lead
     )
@@ -246,4 +258,6 @@ def _is_empty_after(forecast: Forecast, limit_s: float) -> bool:
 
 
 def _has_stopped_falling(assessment: Assessment, policy: Policy) -> bool:
-    return has_not_fallen_for(assessment.balance, int(policy.levels.refilling_for.total_seconds()))
+    balance = assessment.balance
+    least_s = 0 if balance.period_s == PERIOD_S else (_CALM_SPARSE_SAMPLES - 1) * balance.period_s
+    return has_not_fallen_for(balance, max(least_s, int(policy.levels.refilling_for.total_seconds())))

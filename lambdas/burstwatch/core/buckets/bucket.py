@@ -2,6 +2,26 @@
 
 from dataclasses import dataclass
 
+from burstwatch.core.buckets.series import PERIOD_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketKind:
+    """What all buckets of one kind have in common.
+
+    ``name`` is public, such as ``ebs-io``. ``unit`` is that of the credits, ``rate_unit`` that of a limit,
+    and ``credits`` is what people call them. ``metric`` is the balance in per cent of the capacity, which is
+    published under ``dimension`` every ``period_s`` seconds.
+    """
+
+    name: str
+    unit: str
+    rate_unit: str
+    credits: str
+    metric: str
+    dimension: str
+    period_s: int = PERIOD_S
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
@@ -10,17 +30,26 @@ class Bucket:
     ``capacity`` is in credits, ``refill_per_s`` in credits per second. ``burst_per_s`` is the highest rate at
     which credits are spent; the bucket refills at the same time. All are positive. Example: a gp2 volume of
     100 GiB has a capacity of 5.4 million I/O credits, refills 300 and spends at most 3,000 a second. So a
-    full bucket lasts at least 5,400,000 / (3,000 - 300) = 2,000 s.
+    full bucket lasts at least 5,400,000 / (3,000 - 300) = 2,000 s. If the capacity ``is_inferred``, AWS does
+    not document it.
     """
 
     capacity: float
     refill_per_s: float
     burst_per_s: float
+    is_inferred: bool = False
 
     @property
     def highest_drain_per_s(self) -> float:
         """The highest net loss in credits per second; 0 for a resource that can burst without end."""
         return max(0, self.burst_per_s - self.refill_per_s)
+
+    def refill_time_s(self, from_pct: float = 0.0) -> float:
+        """Seconds until an idle bucket that holds ``from_pct`` per cent is full.
+
+        Example: an empty bucket of 100 GiB of gp2 needs 5,400,000 / 300 = 18,000 s, which is five hours.
+        """
+        return max(0.0, self.credits_in(100 - from_pct)) / self.refill_per_s
 
     def credits_in(self, pct: float) -> float:
         """The credits in a balance of ``pct`` per cent of the capacity (0 to 100)."""

@@ -38,15 +38,18 @@ from itertools import pairwise
 from typing import Final
 
 from burstwatch.core.buckets.bucket import Bucket
-from burstwatch.core.buckets.series import PERIOD_S, Series
+from burstwatch.core.buckets.series import Series
 
 HORIZONS_MIN: Final = (3, 5, 10, 15, 20, 30, 45, 60)
 """Minutes over which a drain is measured: at least three, because one minute is too noisy to predict by."""
+_MIN_PERIODS: Final = 2
+"""A horizon has at least three datapoints, so metrics of five minutes are measured over ten and more."""
 EXTRAPOLATION_FACTOR: Final = 3
 """A drain is extrapolated for at most this many times its duration: see ``docs/decisions/0003``."""
 CONFIRMATION_FACTOR: Final = 0.5
 """A drain is confirmed for at most this share of its duration: see ``docs/decisions/0015``."""
 
+_MINUTE_S: Final = 60
 # A pause of the last 20 minutes speaks against a drain that lasted an hour; an older one does not.
 _SHORT_HORIZON_S: Final = 20 * 60
 # Full burst empties 30 % of a bucket in ten minutes: a shorter span would follow every pause of the load.
@@ -124,7 +127,9 @@ def drain_rates_by_horizon(balance: Series, bucket: Bucket) -> tuple[DrainRate, 
         return ()
     rates_by_duration: dict[int, DrainRate] = {}
     for minutes in HORIZONS_MIN:
-        horizon_s = minutes * PERIOD_S
+        horizon_s = minutes * _MINUTE_S
+        if horizon_s < _MIN_PERIODS * balance.period_s:
+            continue
         earlier = balance.newest_at_or_before(newest.start_at_s - horizon_s)
         if earlier is None or newest.start_at_s - earlier.start_at_s > horizon_s * _MAX_HORIZON_STRETCH:
             continue
@@ -159,9 +164,9 @@ def forecast(balance: Series, *, bucket: Bucket, age_s: float) -> Forecast:
     minute of the sample ended 240 s ago, ``soonest_empty_s`` is 640.
 
     Args:
-        balance: minima of closed minutes in per cent of the capacity, at least one.
+        balance: minima of closed periods in per cent of the capacity, at least one.
         bucket: the bucket that the samples belong to.
-        age_s: seconds from the end of the newest sample's minute to now; 0 or more.
+        age_s: seconds from the end of the newest sample's period to now; 0 or more.
 
     Raises:
         ValueError: there is no sample.
@@ -207,7 +212,7 @@ def forecast(balance: Series, *, bucket: Bucket, age_s: float) -> Forecast:
 def _five_minute_rate(drain_rates: tuple[DrainRate, ...]) -> DrainRate | None:
     """The drain over about five minutes, or over the longest horizon if the samples do not reach so far."""
     longer = (
-        drain_rate for drain_rate in drain_rates if drain_rate.duration_s >= _STEADY_DRAIN_MIN * PERIOD_S
+        drain_rate for drain_rate in drain_rates if drain_rate.duration_s >= _STEADY_DRAIN_MIN * _MINUTE_S
     )
     return next(longer, drain_rates[-1] if drain_rates else None)
 

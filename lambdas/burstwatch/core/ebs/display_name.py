@@ -18,6 +18,9 @@ MAX_NAME_WIDTH: Final = 40
 _CLAIM_TAG: Final = "kubernetes.io/created-for/pvc/name"
 _NAMESPACE_TAG: Final = "kubernetes.io/created-for/pvc/namespace"
 _PERSISTENT_VOLUME_TAGS: Final = ("kubernetes.io/created-for/pv/name", "CSIVolumeName")
+NAME_TAGS: Final = ("Name", _CLAIM_TAG, *_PERSISTENT_VOLUME_TAGS)
+"""The tags whose values ``names_of`` returns, or builds its names from."""
+
 _CLUSTER_TAG: Final = "KubernetesCluster"
 _OWNING_CLUSTER_PREFIX: Final = "kubernetes.io/cluster/"
 
@@ -70,6 +73,12 @@ def display_name_of(volume: Volume, max_width: int = MAX_NAME_WIDTH) -> str | No
     forms = _name_forms(volume)
     fitting = next((form for form in forms if display_width(form) <= max_width), None)
     return fitting or (shorten(forms[-1], max_width) if forms else None)
+
+
+def names_of(volume: Volume) -> frozenset[str]:
+    """Every name by which outputs may call the volume, and its Name tag."""
+    name = _tag(volume, "Name")
+    return frozenset([*_name_forms(volume), *([name] if name else [])])
 
 
 def format_attachment(device: str | None, instance_id: str | None, instance_name: str | None) -> str | None:

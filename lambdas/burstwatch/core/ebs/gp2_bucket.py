@@ -1,9 +1,22 @@
 """The bucket of I/O credits of a gp2 volume."""
 
-from burstwatch.core.buckets.bucket import Bucket
+from functools import lru_cache
+from typing import Final
+
+from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS
 
+EBS_IO: Final = BucketKind(
+    name="ebs-io",
+    unit="operations",
+    rate_unit="IOPS",
+    credits="credits",
+    metric="BurstBalance",
+    dimension="VolumeId",
+)
 
+
+@lru_cache(maxsize=4096)
 def gp2_bucket(baseline: int) -> Bucket:
     """The bucket of a gp2 volume; its refill in credits per second is its ``baseline`` in IOPS.
 

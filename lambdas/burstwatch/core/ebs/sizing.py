@@ -36,6 +36,9 @@ from burstwatch.core.text import format_usd
 EMPTY_PCT: Final = 1.0
 """An EBSIOBalance% or EBSByteBalance% at or below this is empty: as for the level ``exhausted``."""
 
+NEARLY_EMPTY_PCT: Final = 5.0
+"""At or below this it is empty before a flip has helped: 5 % last 90 s at the maximum of the type."""
+
 THROTTLED_SHARE: Final = 0.9
 """A throttled volume that served this share of its ceiling was held back by that ceiling.
 
@@ -114,7 +117,8 @@ class InstanceLimits:
     """What the instance allows all its volumes together.
 
     The baselines apply while its own bucket is empty. Source: DescribeInstanceTypes, EbsOptimizedInfo. The
-    balances are percentages; None for an instance type that has no bucket.
+    balances are percentages; None for an instance type that has no bucket. ``other_iops`` and ``other_mib_s``
+    are what the other volumes of the instance can serve together; None if that is not known.
     """
 
     max_iops: int
@@ -123,6 +127,8 @@ class InstanceLimits:
     baseline_throughput_mib_s: float
     io_balance_pct: float | None = None
     byte_balance_pct: float | None = None
+    other_iops: float | None = None
+    other_mib_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,9 +378,10 @@ def _instance_bottleneck_refusal(
         ("EBSByteBalance%", instance.byte_balance_pct, f"{instance.baseline_throughput_mib_s:g} MiB/s"),
     )
     bottlenecks = [
-        f"its {bucket} is at {pct:g} %, empty, which holds all its volumes together to {limited_to}"
+        f"its {bucket} is at {pct:.3g} %, which {'' if pct <= EMPTY_PCT else 'soon '}limits all its volumes"
+        f" together to {limited_to}"
         for bucket, pct, limited_to in buckets
-        if pct is not None and pct <= EMPTY_PCT
+        if pct is not None and pct <= NEARLY_EMPTY_PCT
     ]
     if instance.max_iops <= iops:
         bottlenecks.append(f"it allows {instance.max_iops:,} IOPS, and the volume sustains {iops:,}")

@@ -16,8 +16,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from burstwatch.core.resource_type import ResourceType
+
 BUCKET_CREDITS: Final = 5_400_000
 """I/O credits in a full gp2 bucket, whatever the volume's size."""
+
+BURSTABLE_TYPES: Final = ("gp2", "st1", "sc1")
+"""The types that publish ``BurstBalance``: gp2 counts operations, the others MiB (``hdd_bucket``)."""
 
 BURST_IOPS: Final = 3_000
 """Operations per second that a gp2 volume may serve while it has credits."""
@@ -47,14 +52,6 @@ def highest_drain_per_s(baseline: int) -> int:
     says "1 TiB"; its table and this arithmetic say 1,000 GiB.)
     """
     return max(0, BURST_IOPS - baseline)
-
-
-def refill_time_s(baseline: int, from_pct: float = 0.0) -> float:
-    """Seconds until a bucket that holds ``from_pct`` per cent is full if the volume is idle.
-
-    Example: an empty bucket of 100 GiB needs 5,400,000 / 300 = 18,000 s, which is five hours.
-    """
-    return max(0.0, 100 - from_pct) * CREDITS_PER_PCT / baseline
 
 
 def gp2_throughput_mib_s(size_gib: int) -> int:
@@ -103,6 +100,14 @@ class Volume:
             raise ValueError(f"{self.volume_id}: size_gib is {self.size_gib}, it must be at least 1")
 
     @property
+    def resource_id(self) -> str:
+        return self.volume_id
+
+    @property
+    def resource_type(self) -> ResourceType:
+        return ResourceType.EBS
+
+    @property
     def name(self) -> str | None:
         """The Name tag, or None without one; ``display_name_of`` returns what people call the volume."""
         return self.tags.get("Name") or None
@@ -111,7 +116,12 @@ class Volume:
     def is_gp2(self) -> bool:
         return self.volume_type == "gp2"
 
+    @property
+    def has_bucket(self) -> bool:
+        """Whether its type has burst credits."""
+        return self.volume_type in BURSTABLE_TYPES
+
 
 def can_burst(volume: Volume) -> bool:
-    """Whether the volume depends on credits, and so can use them up."""
+    """Whether the volume is a gp2 that depends on credits: the watchdog changes no other type."""
     return volume.is_gp2 and baseline_iops(volume.size_gib) < BURST_IOPS

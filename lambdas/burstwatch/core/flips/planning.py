@@ -16,6 +16,7 @@ from burstwatch.core.ebs.sizing import (
 )
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder, FlipPlan
 from burstwatch.core.flips.guards import check_guards, is_last_of_the_day
+from burstwatch.core.flips.instance_effect import describe_instance_effect
 from burstwatch.core.flips.observed_state import ObservedState, is_on_target
 from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.ledger.flip_state import Direction, FlipCause, FlipStatus
@@ -185,6 +186,11 @@ def _plan_flip(order: FlipOrder, context: FlipContext, policy: Policy) -> FlipPl
         guard = _GUARD_BY_CODE.get(chosen.code, Guard.NO_TARGET)
         refusal = Refusal(guard=guard, reason=chosen.sentence.removesuffix("."))
         return replace(base, refusals=(refusal,), alternative_command=chosen.command)
+    effect = None
+    if current is not None:
+        effect = describe_instance_effect(context.instance, current, chosen.configuration, volume.size_gib)
+    if effect is not None:
+        chosen = replace(chosen, reasons=(*chosen.reasons, f"{effect}."))
     return replace(
         base,
         target=chosen.configuration,

@@ -10,14 +10,17 @@ from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType
 from burstwatch.core.ebs.sizing import (
     EMPTY_PCT,
     Demand,
+    InstanceLimits,
     Target,
     TargetOverride,
     TargetRefusal,
     TargetRefusalCode,
     choose_target,
+    configuration_of,
 )
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.flips.guards import QUOTA, leaves_no_return
+from burstwatch.core.flips.instance_effect import describe_instance_effect
 from burstwatch.core.ledger.flip_state import QUOTA_PERIOD_S, ModificationUse
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import FlipPolicy
@@ -33,7 +36,8 @@ class Recommendation:
 
     The last of its ``reasons`` has the price, and the ``caveat``: what the modifications of the day change.
     ``settled_target`` has the target's price; None where the target may yet change: with a caveat it is a
-    substitute, and without operations its demand is not known.
+    substitute, and without operations its demand is not known. ``instance_effect`` says which bucket of its
+    instance the change makes the next to be empty.
     """
 
     action: str
@@ -41,6 +45,7 @@ class Recommendation:
     reasons: tuple[str, ...] = ()
     caveat: str | None = None
     settled_target: Target | None = None
+    instance_effect: str | None = None
 
 
 def recommend(
@@ -52,12 +57,14 @@ def recommend(
     is_future: bool = False,
     modifications: Sequence[ModificationUse] = (),
     unavailable: Mapping[VolumeType, str] | None = None,
+    instance: InstanceLimits | None = None,
 ) -> Recommendation:
     """The modification that takes the volume out of the burst bucket, by the demand that was seen.
 
     ``is_future``: the demand is still to come. ``modifications`` are those of the last 24 h: from the third
     on it is gp3, as the watchdog itself would choose, unless ``override`` names a type. If the type is
-    ``unavailable``, it is io1, which exists everywhere.
+    ``unavailable``, it is io1, which exists everywhere. ``instance`` is what the volume's instance allows,
+    None if that was not read.
     """
     volume = assessment.volume
     if volume.managed_by:
@@ -71,6 +78,7 @@ def recommend(
             demand,
             typed_override,
             US_EAST_1,
+            instance=instance,
             headroom_pct=policy.headroom_pct,
             unavailable=unavailable,
         )
@@ -106,6 +114,9 @@ def recommend(
                 reasons=(*target.reasons, f"{price}; {caveat}" if caveat else price),
                 caveat=caveat,
                 settled_target=target if caveat is None and demand.peak_iops is not None else None,
+                instance_effect=describe_instance_effect(
+                    instance, configuration_of(volume), target.configuration, volume.size_gib
+                ),
             )
 
 

@@ -61,8 +61,8 @@ def refused_event(plan: FlipPlan, refusal: Refusal) -> Event:
         kind=EntryKind.REFUSED,
         summary=f"was not flipped to {target.volume_type if target else 'another type'}: {refusal.guard}",
         details=(
-            f"Wanted{f': {target},' if target else ''} because {order.reason}.",
             f"Refused: {refusal.reason}.",
+            f"Wanted{f': {target},' if target else ''} because {order.reason}.",
             f"The watchdog tries again {retry_text}, as long as the reason lasts.",
         ),
         alert=None if is_passing else AlertKind.FLIP_REFUSED,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from burstwatch.core.alerts.alert import AlertKind, runbook_link, runbook_reference
 from burstwatch.core.text import format_instant
 
 
@@ -44,6 +45,17 @@ NON_OVERRIDABLE: Final = frozenset(
 )
 """AWS refuses these itself, so no one can override them."""
 
+AUTOMATION_ONLY: Final = frozenset(
+    {
+        Guard.NOT_OPTED_IN,
+        Guard.CHANGED_BY_OTHERS,
+        Guard.DETACHED,
+        Guard.CHANGE_HOURS,
+        Guard.TAG_CAP,
+    }
+)
+"""These stop only the watchdog: a person's modification is not checked against them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
@@ -62,5 +74,6 @@ class Refusal:
 
 
 def guard_page(guard: Guard, runbooks_url: str) -> str:
-    """The link to what a guard means and what to do: its row on the page of refusals."""
-    return f"{runbooks_url.rstrip('/')}/FlipRefused.md#{guard}"
+    """Where a guard is explained: its row on the page of refusals, or the command that shows it."""
+    page = AlertKind.FLIP_REFUSED
+    return runbook_reference(page, f"{runbook_link(page, runbooks_url)}#{guard}")

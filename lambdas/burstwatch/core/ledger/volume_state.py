@@ -200,7 +200,11 @@ def _restore_additions(document: Mapping[str, Any]) -> Mapping[str, Any]:
 _ADDITIONS: Final = "added"
 _ADDED_KEYS: Final = ("unused_since_s",)
 """The keys of a state that the first version does not know. A further key belongs here as well."""
-_ADDED_REASONS: Final = (UnknownReason.IDLE,)
+_ADDED_REASONS: Final = (
+    UnknownReason.IDLE,
+    UnknownReason.NO_SUCH_BUCKET,
+    UnknownReason.DETAILED_MONITORING,
+)
 """The values of ``unknown_reason`` that the first version does not know."""
 _GROUPS: Final[Mapping[str, Any]] = {
     "alerts": AlertHistory,

@@ -1,13 +1,13 @@
 """How the sections of a policy are read from text and written back.
 
-A section is a dataclass. The metadata of a field holds ``parse`` (text to value), ``says`` (its description)
-and ``key`` (its key in the document, if that is not the field's name). Parsers raise ValueError with a
-message for people: the value, what is wrong with it, and what to write instead.
+A section is a dataclass. The metadata of a field holds ``parse`` (text to value), ``says`` (its description),
+``key`` (its key in the document, if that is not the field's name) and ``unit``. Parsers raise ValueError with
+a message for people: the value, what is wrong with it, and what to write instead.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import Field, fields
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field, field, fields
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -26,6 +26,27 @@ _URL = re.compile(
 _TAG = re.compile(r"[^=\s][^=]{0,127}=[^=]{0,256}")
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def setting(
+    parse: Callable[[str], Any],
+    default: Any,
+    description: str,
+    key: str | None = None,
+    unit: str | None = None,
+) -> Any:
+    """A setting; its key in the document is ``key``, or else the name of the attribute.
+
+    ``unit`` says what to write, unless the parser alone does: a percentage, dollars or a duration.
+    """
+    return field(default=default, metadata={"parse": parse, "says": description, "key": key, "unit": unit})
+
+
+def parse_flag(text: str) -> bool:
+    """Yes or no."""
+    if text not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text == "true"
 
 
 def parse_pct(text: str) -> float:
@@ -110,18 +131,13 @@ def read_section(name: str, section_type: Any, value: Any, faults: list[Fault]) 
     """Parse one section and add to ``faults``; a faulty setting keeps its default."""
     reader = DocumentReader(section_settings(name, value, faults), f"{name}.")
     by_key = {_document_key(setting): setting for setting in fields(section_type)}
-    reader.reject_unknown(by_key, unknown_key_message(by_key))
+    reader.reject_unknown(sorted(by_key))
     values = {
         setting.name: reader.parse_optional(key, _scalar_parser(setting.metadata["parse"]), setting.default)
         for key, setting in by_key.items()
     }
     faults += reader.faults
     return section_type(**values)
-
-
-def unknown_key_message(known_keys: Iterable[str]) -> str:
-    """The fault of a key that is not one of these."""
-    return f"unknown key; known here: {', '.join(sorted(known_keys))}"
 
 
 def write_section(section: Any, show: Callable[[Any], str]) -> dict[str, str]:

@@ -7,8 +7,8 @@ The defaults are judgements. Those of the cadence follow from the rule in ``docs
 levels were compared on recorded workloads (``docs/benchmarks.md``).
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from enum import StrEnum
 from functools import partial
@@ -32,11 +32,13 @@ from burstwatch.core.policy.parsing import (
     range_faults,
     read_section,
     section_settings,
-    unknown_key_message,
+    setting,
     write_section,
 )
+from burstwatch.core.policy.resources import ResourcesPolicy
 from burstwatch.core.policy.windows import LeadPolicy, Windows, parse_windows
 from burstwatch.core.policy.windows import to_mapping as windows_to_mapping
+from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.tag_keys import MODE
 
 VERSION: Final = "1"
@@ -51,6 +53,7 @@ A focus tick also takes over a sweep tick that was lost. Source: the EventBridge
 """
 
 _WINDOWS: Final = "windows"
+_RESOURCES: Final = "resources"
 _DAY: Final = timedelta(days=1)
 _MINUTE: Final = timedelta(minutes=1)
 _HOUR: Final = timedelta(hours=1)
@@ -106,23 +109,24 @@ _parse_mode: Final = choice_parser("a mode", *Mode)
 _parse_iops: Final = partial(parse_count, digits=9)
 
 
-def _setting(parse: Callable[[str], Any], default: Any, description: str, key: str | None = None) -> Any:
-    """A setting; its key in the document is ``key``, or else the name of the attribute."""
-    return field(default=default, metadata={"parse": parse, "says": description, "key": key})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModePolicy:
     """Which volumes may be modified at all."""
 
-    default: Mode = _setting(_parse_mode, Mode.PROPOSE, "for volumes without a mode tag; never auto")
-    highest: Mode = _setting(
-        _parse_mode, Mode.AUTO, "the highest mode a tag may request; propose stops all flips"
+    default: Mode = setting(
+        _parse_mode, Mode.PROPOSE, "for volumes without a mode tag; never auto", unit="observe or propose"
     )
-    opt_in_tag: tuple[str, str] = _setting(
+    highest: Mode = setting(
+        _parse_mode,
+        Mode.AUTO,
+        "the highest mode a tag may request; propose stops all flips",
+        unit="observe, propose or auto",
+    )
+    opt_in_tag: tuple[str, str] = setting(
         parse_tag,
         ("burstwatch:mode", "auto"),
         "a volume must carry exactly this tag to be flipped automatically",
+        unit="KEY=VALUE",
     )
 
     def faults(self) -> Iterator[Fault]:
@@ -152,31 +156,31 @@ class CadencePolicy:
 
     # At 95 % the smallest volume lasts 29.5 min at worst: less 14 min of reserve, it can be swept every 15
     # min. At 90 % it could be swept only every 10 min, for half as much again.
-    watch_below_pct: float = _setting(
+    watch_below_pct: float = setting(
         parse_pct, 95.0, "below this balance a volume is looked at closely (focus)"
     )
     # Two points higher, so that a volume that stays at about 95 % does not enter and leave focus at every
     # poll.
-    calm_from_pct: float = _setting(parse_pct, 97.0, "from this balance up it is calm again (sweep)")
+    calm_from_pct: float = setting(parse_pct, 97.0, "from this balance up it is calm again (sweep)")
     # AWS documents no delay. This covers the measured minute and four more; ``burstctl doctor`` measures it.
-    metric_lag: timedelta = _setting(
+    metric_lag: timedelta = setting(
         parse_duration,
         timedelta(minutes=5),
         "CloudWatch shows a minute this long after its start, at the latest",
     )
     # EventBridge Scheduler starts a schedule at any time within its minute.
-    tick_slack: timedelta = _setting(parse_duration, _MINUTE, "a tick comes at most this much late")
+    tick_slack: timedelta = setting(parse_duration, _MINUTE, "a tick comes at most this much late")
     # For a person to read the alert and flip. A longer lead means shorter sweep intervals for every volume.
-    act_lead: timedelta = _setting(
+    act_lead: timedelta = setting(
         parse_duration, timedelta(minutes=8), "time kept for acting between the first close look and empty"
     )
-    sweep_tick: timedelta = _setting(
+    sweep_tick: timedelta = setting(
         parse_duration, timedelta(minutes=5), "calm volumes are swept on this grid"
     )
     # An hourly poll costs less than a cent a month (720 metrics at $0.01 for 1,000): longer saves next to
     # nothing.
-    sweep_at_most: timedelta = _setting(parse_duration, timedelta(hours=1), "the longest a calm volume waits")
-    focus_at_most: timedelta = _setting(
+    sweep_at_most: timedelta = setting(parse_duration, timedelta(hours=1), "the longest a calm volume waits")
+    focus_at_most: timedelta = setting(
         parse_duration, timedelta(minutes=5), "the longest a volume in focus waits"
     )
 
@@ -186,7 +190,7 @@ class CadencePolicy:
         return self.metric_lag + self.tick_slack + self.act_lead
 
     def faults(self) -> Iterator[Fault]:
-        """Settings that contradict each other; the rule of the poll interval is last, with its numbers."""
+        """Settings that contradict each other."""
         for name, duration, minimum, minimum_text in (
             ("metric_lag", self.metric_lag, _MINUTE, "1m, the minute being measured"),
             ("tick_slack", self.tick_slack, FOCUS_TICK, "1m, the next focus tick takes over a lost one"),
@@ -206,9 +210,9 @@ class CadencePolicy:
         if not self.watch_below_pct < self.calm_from_pct:
             reason = f"{self.calm_from_pct:g} must be above watch_below_pct {self.watch_below_pct:g}"
             yield Fault("cadence.calm_from_pct", reason)
-        yield from self._poll_interval_faults()
 
-    def _poll_interval_faults(self) -> Iterator[Fault]:
+    def poll_interval_faults(self) -> Iterator[Fault]:
+        """The rule of the poll interval with its numbers, if these times break it for the smallest gp2."""
         baseline = baseline_iops(1)
         credits_left = self.watch_below_pct * CREDITS_PER_PCT
         time_to_empty_s = credits_left / highest_drain_per_s(baseline)
@@ -237,13 +241,13 @@ class TelemetryPolicy:
     """When missing data is a fault."""
 
     # A new metric can take up to 15 min to appear. Source: the CloudWatch API reference, ListMetrics.
-    too_new: timedelta = _setting(
+    too_new: timedelta = setting(
         parse_duration,
         timedelta(minutes=15),
         "created or attached less than this ago: no datapoint yet is normal",
     )
     # A full bucket lasts about half an hour at worst: after a longer gap, the last balance says nothing.
-    gap_after: timedelta = _setting(
+    gap_after: timedelta = setting(
         parse_duration, timedelta(minutes=30), "attached, running and no datapoint for this long: a fault"
     )
 
@@ -263,27 +267,29 @@ class LevelPolicy:
 
     # 1 % of the bucket is 54,000 credits, which last less than 20 s at full burst on 33 GiB: as good as
     # empty.
-    exhausted_pct: float = _setting(parse_pct, 1.0, "exhausted at or below this balance")
-    exhausted_leave_pct: float = _setting(parse_pct, 5.0, "no longer exhausted at or above this balance")
+    exhausted_pct: float = setting(parse_pct, 1.0, "exhausted at or below this balance")
+    exhausted_leave_pct: float = setting(parse_pct, 5.0, "no longer exhausted at or above this balance")
     # The values of critical and warning were compared on recorded workloads: decision 0015,
     # docs/benchmarks.md. Critical is limited to 30 min, because a drain must have lasted twice as long, and
     # samples reach back an hour.
-    critical_within: timedelta = _setting(
+    critical_within: timedelta = setting(
         parse_duration,
         timedelta(minutes=15),
         "critical when a drain that lasted twice as long ends within this time, 30m at most",
     )
-    critical_leave: timedelta = _setting(
-        parse_duration, timedelta(minutes=30), "no longer critical beyond this time"
+    critical_leave: timedelta = setting(
+        parse_duration, timedelta(minutes=30), "no longer critical when empty later than this"
     )
-    warning_within: timedelta = _setting(
+    warning_within: timedelta = setting(
         parse_duration, timedelta(minutes=60), "warning when empty within this time"
     )
-    warning_leave: timedelta = _setting(
-        parse_duration, timedelta(minutes=90), "no longer warning beyond this time"
+    warning_leave: timedelta = setting(
+        parse_duration, timedelta(minutes=90), "no longer warning when empty later than this"
     )
-    refilling_for: timedelta = _setting(
-        parse_duration, timedelta(minutes=10), "or when the balance has not fallen for this long"
+    refilling_for: timedelta = setting(
+        parse_duration,
+        timedelta(minutes=10),
+        "critical and warning also end when the balance has not fallen for this long",
     )
 
     def faults(self) -> Iterator[Fault]:
@@ -312,13 +318,20 @@ class AlertPolicy:
     """How often alerts are sent."""
 
     # A judgement: often enough not to be forgotten, seldom enough to be read.
-    remind_every: timedelta = _setting(
+    remind_every: timedelta = setting(
         parse_duration, timedelta(hours=2), "repeat an alert while its level lasts, this often"
     )
     # Slack takes a message a second from a webhook: ten alerts arrive within one tick, and people can read
     # ten.
-    digest_above: int = _setting(parse_count, 10, "more alerts than this in one tick go out as one digest")
-    runbooks_url: str = _setting(parse_url, "runbooks", "the address of the pages of runbooks/")
+    digest_above: int = setting(
+        parse_count, 10, "more alerts than this in one tick go out as one digest", unit="alerts"
+    )
+    runbooks_url: str = setting(
+        parse_url,
+        "runbooks",
+        "the address of the pages of runbooks/; without one, messages name burstctl runbook",
+        unit="https:// address",
+    )
 
     def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
@@ -335,52 +348,64 @@ class FlipPolicy:
     the EBS user guide, "Quotas for Amazon EBS".
     """
 
-    target: VolumeType = _setting(
+    target: VolumeType = setting(
         choice_parser("a target", VolumeType.GP3, VolumeType.IO1, VolumeType.IO2),
         VolumeType.GP3,
         "the type to flip to, if no tag names another",
+        unit="gp3, io1 or io2",
     )
     # The observed peak is the mean of a minute; within the minute there are higher ones.
-    headroom_pct: float = _setting(parse_pct, 25.0, "provisioned above the observed demand")
-    act_at: ActAt = _setting(
+    headroom_pct: float = setting(parse_pct, 25.0, "IOPS provisioned above the highest consumption")
+    act_at: ActAt = setting(
         choice_parser("a level to act at", *ActAt),
         ActAt.AUTO,
         "flip at this level; auto: at warning if the target stays and costs no more than gp2",
+        unit="auto, critical or warning",
     )
     # AWS allows four modifications in 24 h: a volume must not use them up within minutes.
-    cooldown: timedelta = _setting(
+    cooldown: timedelta = setting(
         parse_duration, timedelta(minutes=30), "no flip this soon after a volume's last modification"
     )
-    quota_rule: QuotaRule = _setting(
+    quota_rule: QuotaRule = setting(
         choice_parser("a quota rule", *QuotaRule),
         QuotaRule.FOUR_PER_DAY,
         "how often AWS lets a volume be modified; six_hours if it still refuses sooner",
+        unit="four_per_day or six_hours",
     )
     # The caps bound what a mistake can do and cost; a fleet that needs more states its own numbers.
-    fleet_cap: int = _setting(parse_count, 50, "volumes away from gp2 at once, or on their way")
-    spend_cap_usd: float = _setting(
+    fleet_cap: int = setting(
+        parse_count, 50, "volumes away from gp2 at once, or on their way", unit="volumes"
+    )
+    spend_cap_usd: float = setting(
         parse_dollars,
         1000.0,
-        "dollars a month, at us-east-1 list prices, that all flips under way may add together",
+        "what all flips under way may add together, at us-east-1 list prices",
         key="spend_cap_usd_per_month",
     )
-    draining_reserve_pct: float = _setting(
+    draining_reserve_pct: float = setting(
         parse_pct,
         25.0,
         "share of both caps, 90 at most, for automatic flips of draining volumes at critical only",
     )
     # io1 with the 3,000 IOPS of the burst adds $198 a month to 100 GiB: that much a tag may ask for.
-    tag_cap_usd: float = _setting(
+    tag_cap_usd: float = setting(
         parse_dollars,
         250.0,
-        "dollars a month, at us-east-1 list prices, that the tags of one volume may add",
+        "what the tags of one volume may add, at us-east-1 list prices",
         key="tag_cap_usd_per_month",
     )
-    change_hours: ChangeHours | None = _setting(
-        parse_change_hours, None, "automatic changes only then, such as mon-fri 08:00-18:00 Europe/Berlin"
+    change_hours: ChangeHours | None = setting(
+        parse_change_hours,
+        None,
+        "automatic changes only then, such as mon-fri 08:00-18:00 Europe/Berlin",
+        unit="always, or days, hours and zone",
     )
-    io1_iops_limit: int = _setting(_parse_iops, 300_000, "the account's quota for io1 in this region")
-    io2_iops_limit: int = _setting(_parse_iops, 100_000, "the account's quota for io2 in this region")
+    io1_iops_limit: int = setting(
+        _parse_iops, 300_000, "the account's quota for io1 in this region", unit="IOPS"
+    )
+    io2_iops_limit: int = setting(
+        _parse_iops, 100_000, "the account's quota for io2 in this region", unit="IOPS"
+    )
 
     def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
@@ -404,21 +429,22 @@ class FlipPolicy:
 class FlipBackPolicy:
     """When flipped volumes return to gp2."""
 
-    returns: ReturnMode = _setting(
+    returns: ReturnMode = setting(
         choice_parser("a way to return", *ReturnMode),
         ReturnMode.AUTO,
         "whether to return; auto leaves a gp3 that costs no more",
+        unit="auto, always or never",
         key="return",
     )
     # A judgement: long enough that the pause between two jobs of a busy host does not count as calm.
-    calm_for: timedelta = _setting(
+    calm_for: timedelta = setting(
         parse_duration, timedelta(minutes=30), "demand must have been calm this long"
     )
     # AWS does not document what a return does to the balance. At half the baseline, even an empty bucket is
     # enough.
-    calm_below_pct: float = _setting(parse_pct, 50.0, "calm is demand below this share of the gp2 baseline")
+    calm_below_pct: float = setting(parse_pct, 50.0, "calm is demand below this share of the gp2 baseline")
     # A return needs one of the four modifications of the day, so it must be worth it.
-    dwell: timedelta = _setting(parse_duration, _HOUR, "the least time on the target")
+    dwell: timedelta = setting(parse_duration, _HOUR, "the least time on the target")
 
     def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
@@ -435,6 +461,8 @@ def _format_value(value: Any) -> str:
     match value:
         case timedelta():
             return format_duration_literal(value)
+        case bool() | frozenset():
+            return ", ".join(sorted(value)) if isinstance(value, frozenset) else str(value).lower()
         case (key, tag_value):
             return f"{key}={tag_value}"
         case None:
@@ -457,6 +485,7 @@ class Policy:
     flip: FlipPolicy = field(default_factory=FlipPolicy)
     flip_back: FlipBackPolicy = field(default_factory=FlipBackPolicy)
     lead: LeadPolicy = field(default_factory=LeadPolicy)
+    resources: ResourcesPolicy = field(default_factory=ResourcesPolicy)
     windows: Windows = ()
 
     def __post_init__(self) -> None:
@@ -465,7 +494,7 @@ class Policy:
 
     def faults(self) -> tuple[Fault, ...]:
         """Settings that contradict each other, within and across the sections."""
-        return tuple(_collect_faults({name: getattr(self, name) for name in _section_types()}))
+        return tuple(_collect_faults({name: getattr(self, name) for name in (*_section_types(), _RESOURCES)}))
 
     @classmethod
     def from_mapping(cls, document: Mapping[str, Any]) -> Self:
@@ -482,31 +511,64 @@ class Policy:
             reader.reject("version", f"{problem}; this burstwatch reads version: {VERSION}")
         if (schema := document.get("schema", SCHEMA)) != SCHEMA:
             reader.reject("schema", f"is {schema!r}; write {SCHEMA}, or leave it out")
-        known_keys = ("schema", "version", *section_types, _WINDOWS)
-        reader.reject_unknown(known_keys, unknown_key_message(known_keys))
+        reader.reject_unknown(sorted(("schema", "version", *section_types, _RESOURCES, _WINDOWS)))
         faults = reader.faults
         sections = {
             name: read_section(name, section_type, document.get(name), faults)
             for name, section_type in section_types.items()
         }
+        sections[_RESOURCES] = _read_resources(document.get(_RESOURCES), faults)
         windows, window_faults = parse_windows(section_settings(_WINDOWS, document.get(_WINDOWS), faults))
         faults += window_faults
         if faults:
             raise PolicyError(tuple(dict.fromkeys(faults + _collect_faults(sections))))
         return cls(**sections, windows=windows)
 
+    def watching(self, kinds: Collection[ResourceType]) -> Self:
+        """The policy with these kinds of resources watched and no other; volumes of the types that it has."""
+        resources = self.resources
+        return replace(
+            self,
+            resources=replace(
+                resources,
+                ebs=replace(resources.ebs, watch=ResourceType.EBS in kinds),
+                instance=replace(resources.instance, watch=ResourceType.INSTANCE in kinds),
+            ),
+        )
+
     def to_mapping(self) -> dict[str, Any]:
         """The document from which this policy would be read, with every default."""
         sections = {name: write_section(getattr(self, name), _format_value) for name in _section_types()}
-        return {"version": VERSION, **sections, _WINDOWS: windows_to_mapping(self.windows)}
+        resources = {
+            kind.name: write_section(getattr(self.resources, kind.name), _format_value)
+            for kind in fields(ResourcesPolicy)
+        }
+        windows = windows_to_mapping(self.windows)
+        return {"version": VERSION, **sections, _RESOURCES: resources, _WINDOWS: windows}
+
+
+def _read_resources(value: Any, faults: list[Fault]) -> ResourcesPolicy:
+    """The section ``resources``, which has a section for each kind."""
+    kind_types: dict[str, Any] = {kind.name: kind.default_factory for kind in fields(ResourcesPolicy)}
+    reader = DocumentReader(section_settings(_RESOURCES, value, faults), f"{_RESOURCES}.")
+    reader.reject_unknown(list(kind_types))
+    faults += reader.faults
+    kinds = {
+        name: read_section(f"{_RESOURCES}.{name}", kind_type, reader.document.get(name), faults)
+        for name, kind_type in kind_types.items()
+    }
+    return ResourcesPolicy(**kinds)
 
 
 def _section_types() -> dict[str, Any]:
-    return {section.name: section.default_factory for section in fields(Policy) if section.name != _WINDOWS}
+    nested = (_RESOURCES, _WINDOWS)
+    return {section.name: section.default_factory for section in fields(Policy) if section.name not in nested}
 
 
 def _collect_faults(sections: Mapping[str, Any]) -> list[Fault]:
     faults = [fault for section in sections.values() for fault in section.faults()]
+    if "gp2" in sections[_RESOURCES].volume_types:
+        faults += sections["cadence"].poll_interval_faults()
     return [*faults, *_cross_section_faults(sections["cadence"], sections["telemetry"], sections["levels"])]
 
 

@@ -46,7 +46,7 @@ _MAX_LEAD: Final = timedelta(days=7)
 """With a longer lead, a weekly window would keep its volumes flipped all the time."""
 _GIB_PER_TIB: Final = 1024
 _MIN_ELAPSED_SHOWN_S: Final = 60
-_SETTING_KEYS: Final = ("cron", "duration", "from", "to", "zone", "where", "size_gib")
+SETTING_KEYS: Final = ("cron", "duration", "from", "to", "zone", "where", "size_gib")
 _INCOMPLETE_SCHEDULE: Final = "is missing; a window has cron, zone and duration, or from and to"
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 _NAME_SEPARATOR = re.compile(r"[,\s]+")
@@ -119,18 +119,20 @@ class LeadPolicy:
     """
 
     least: timedelta = field(
-        default=timedelta(minutes=15), metadata={"parse": parse_duration, "says": "for a volume of any size"}
+        default=timedelta(minutes=15),
+        metadata={"parse": parse_duration, "says": "what a flip of any volume takes"},
     )
     per_tib: timedelta = field(
-        default=timedelta(hours=6), metadata={"parse": parse_duration, "says": "added for each TiB"}
+        default=timedelta(hours=6),
+        metadata={"parse": parse_duration, "says": "what each TiB adds to that"},
     )
     reserve: timedelta = field(
         default=timedelta(minutes=15),
-        metadata={"parse": parse_duration, "says": "added for ticks and retries"},
+        metadata={"parse": parse_duration, "says": "added for late ticks and retries"},
     )
     at_most: timedelta = field(
         default=timedelta(hours=24),
-        metadata={"parse": parse_duration, "says": "no volume is flipped earlier"},
+        metadata={"parse": parse_duration, "says": "no volume is flipped earlier than this before a window"},
     )
 
     def faults(self) -> Iterator[Fault]:
@@ -215,12 +217,18 @@ def format_expected_duration(size_gib: int, policy: LeadPolicy) -> str:
 
 
 def describe_flip_duration(
-    size_gib: int, policy: LeadPolicy, *, time_to_empty_s: float | None, elapsed_s: float = 0.0
+    size_gib: int,
+    policy: LeadPolicy,
+    *,
+    time_to_empty_s: float | None,
+    elapsed_s: float = 0.0,
+    states_time_left: bool = True,
 ) -> str:
     """Describe how long AWS is expected to take, how long the credits last, and what helps until then.
 
     ``time_to_empty_s`` is the time until the volume is empty, in seconds; None if it is not draining. A time
-    of more than a day is not mentioned. ``elapsed_s`` is how long ago the modification was requested.
+    of more than a day is not mentioned. ``elapsed_s`` is how long ago the modification was requested. Without
+    ``states_time_left`` it is not repeated, because the text around has it.
     """
     max_s, elapsed = expected_flip_duration(size_gib, policy).total_seconds(), format_duration(elapsed_s)
     sentence = f"AWS is expected to take {format_expected_duration(size_gib, policy)}"
@@ -239,7 +247,8 @@ def describe_flip_duration(
         else "its credits are exhausted"
     )
     is_late = elapsed_s > max_s or time_to_empty_s <= max_s - elapsed_s
-    return f"{sentence}; {time_left}{'; reduce load until then' if is_late else ''}."
+    parts = [sentence, time_left if states_time_left else "", "reduce load until then" if is_late else ""]
+    return f"{'; '.join(filter(None, parts))}."
 
 
 def window_names_in_tags(tags: Mapping[str, str]) -> frozenset[str]:
@@ -431,7 +440,7 @@ def _read_window(name: str, value: Any, faults: list[Fault]) -> Window | None:
         )
     if not isinstance(value, Mapping) and value not in ("", None):
         reader.reject("", f"{value!r} is not a window; indent its settings below it")
-    reader.reject_unknown(_SETTING_KEYS, f"unknown key; known here: {', '.join(_SETTING_KEYS)}")
+    reader.reject_unknown(SETTING_KEYS)
     window = Window(
         name=name,
         schedule=_read_schedule(reader),

@@ -8,7 +8,6 @@ from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.drain_cause import find_drain
 from burstwatch.core.assessment.host_stall import STALL_EVIDENCE_S, Stall
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ebs.volume import CREDITS_PER_PCT, highest_drain_per_s
 from burstwatch.core.flips.transition import Event, Transition
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.ledger.volume_state import VolumeState
@@ -48,7 +47,9 @@ def find_due_alert(
         kind=kind,
         reason=reason,
         state=_mark_alerted(state, kind, now_s),
-        drain=find_drain(assessment.balance) if is_about_drain else None,
+        drain=find_drain(assessment.balance, period_s=assessment.balance.period_s)
+        if is_about_drain
+        else None,
         is_reminder=is_about_drain and old_state.alerts.open_level is level,
     )
 
@@ -104,9 +105,13 @@ def _gap_alert_due(
         return None, f"{unknown_reason}, alerted"
     lasted_s = now_s - (state.reading.unknown_since_s or now_s)
     alert_after_s = policy.telemetry.gap_after.total_seconds()
-    highest_drain = highest_drain_per_s(assessment.baseline_iops)
-    if state.reading.balance_pct is not None and state.reading.balance_at_s is not None and highest_drain:
-        empty_at_s = state.reading.balance_at_s + state.reading.balance_pct * CREDITS_PER_PCT / highest_drain
+    bucket, balance_pct, balance_at_s = (
+        assessment.bucket,
+        state.reading.balance_pct,
+        state.reading.balance_at_s,
+    )
+    if balance_pct is not None and balance_at_s is not None and bucket.highest_drain_per_s:
+        empty_at_s = balance_at_s + bucket.credits_in(balance_pct) / bucket.highest_drain_per_s
         time_left_s = lasted_s + empty_at_s - now_s - policy.cadence.act_lead.total_seconds()
         alert_after_s = min(alert_after_s, max(_TRANSIENT_READ_FAILURE_S, time_left_s))
     if unknown_reason is UnknownReason.TELEMETRY_GAP or lasted_s >= alert_after_s:

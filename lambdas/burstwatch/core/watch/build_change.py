@@ -6,15 +6,19 @@ from typing import Any, Final
 
 from burstwatch.core.alerts.alert import (
     Alert,
+    console_url,
     describe_evidence,
     describe_forecast,
     describe_reading,
+    describe_resource,
     describe_volume,
     make_alert_id,
     runbook_link,
 )
 from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.assess_instance import instance_not_polled_reason
 from burstwatch.core.assessment.severity import Level, explain_level
+from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.reconcile import LATE_INTENT_MEMORY_S
 from burstwatch.core.flips.transition import describe_host_stall, to_alert, to_ledger_entry
 from burstwatch.core.ledger.ledger import Change
@@ -23,23 +27,30 @@ from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.windows import describe_flip_duration, expected_flip_duration
 from burstwatch.core.text import format_instant
 from burstwatch.core.watch.decision import VolumeEvaluation
+from burstwatch.core.watch.witness import merge_witnesses
 
 _STATE_KEPT_AFTER_RETURN_S: Final = 2 * 3600
 """Longer than any balance is read back: until then, the start of the fresh balances must be known."""
 
-_REMEMBERED_REASONS: Final = (UnknownReason.IDLE, UnknownReason.INSTANCE_STOPPED, UnknownReason.TELEMETRY_GAP)
+_REMEMBERED_REASONS: Final = (
+    UnknownReason.IDLE,
+    UnknownReason.INSTANCE_STOPPED,
+    UnknownReason.TELEMETRY_GAP,
+    UnknownReason.NO_SUCH_BUCKET,
+    UnknownReason.DETAILED_MONITORING,
+)
 
 
 def build_alerts(
     evaluation: VolumeEvaluation, state: VolumeState, drain_cause: Mapping[str, Any] | None = None
 ) -> tuple[Alert, ...]:
     """The alerts of a poll: the one that is due, and those of the events."""
-    volume, context = evaluation.assessment.volume, evaluation.context
+    context = evaluation.context
     event_alerts = (
         to_alert(
             event,
             state,
-            volume,
+            evaluation.assessment.volume,  # what happens to other resources is not reported
             policy=evaluation.policy,
             location=context.location,
             now_s=int(context.now_s),
@@ -53,23 +64,25 @@ def build_alerts(
 def _make_due_alert(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any] | None) -> Alert:
     due, assessment, level = evaluation.alert, evaluation.assessment, evaluation.level
     assert due.kind is not None
-    volume, policy, context = assessment.volume, evaluation.policy, evaluation.context
+    resource, policy, context = assessment.resource, evaluation.policy, evaluation.context
     recommendation, settings = evaluation.recommendation, evaluation.volume_settings
     return Alert(
-        alert_id=make_alert_id(volume.volume_id, due.kind, evaluation.state.revision),
+        alert_id=make_alert_id(assessment.subject, due.kind, evaluation.state.revision),
         kind=due.kind,
         level=level,
         previous_level=evaluation.previous_alerted_level or evaluation.previous_level,
-        volume_id=volume.volume_id,
+        volume_id=assessment.subject,
         at_s=int(context.now_s),
         is_reminder=due.is_reminder,
-        volume=describe_volume(volume, context.location),
+        volume=describe_volume(resource, context.location) if isinstance(resource, Volume) else {},
+        resource=describe_resource(assessment, context.location),
         reading=describe_reading(assessment),
         forecast=describe_forecast(assessment, context.now_s),
         evidence={"because": explain_level(assessment, level, policy)}
         | describe_evidence(assessment, due.drain)
         | ({} if drain_cause is None else {"drain": drain_cause})
-        | _describe_duration(evaluation)
+        | (_describe_duration(evaluation) if isinstance(resource, Volume) else {})
+        | _describe_witness(evaluation)
         | {
             "mode": str(settings.mode),
             "tag_faults": list(settings.faults),
@@ -79,8 +92,15 @@ def _make_due_alert(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any]
         | describe_host_stall(evaluation.state.stall, context.now_s),
         action=recommendation.action if recommendation else None,
         runbook=runbook_link(due.kind, policy.alerts.runbooks_url),
-        console_url=context.location.volume_url(volume.volume_id),
+        console_url=console_url(resource, context.location),
     )
+
+
+def _describe_witness(evaluation: VolumeEvaluation) -> dict[str, Any]:
+    """What else shows which limit applies, and which one would be next."""
+    effect = evaluation.recommendation.instance_effect if evaluation.recommendation else None
+    effects: dict[str, Any] = {} if effect is None else {"witness": [effect]}
+    return merge_witnesses(evaluation.volume_context.witness, effects)
 
 
 def _describe_duration(evaluation: VolumeEvaluation) -> dict[str, object]:
@@ -102,6 +122,7 @@ def _describe_duration(evaluation: VolumeEvaluation) -> dict[str, object]:
             elapsed_s=evaluation.context.now_s - flip.requested_at_s
             if flip is not None and is_changing
             else 0.0,
+            states_time_left=False,
         ),
     }
 
@@ -110,7 +131,7 @@ def build_change(evaluation: VolumeEvaluation, state: VolumeState, alerts: Seque
     """What to write to the ledger; None if a calm volume stays calm."""
     old_state, now_s = evaluation.old_state, int(evaluation.context.now_s)
     new_state = _without_expired(state, now_s)
-    kept_state = new_state if _is_worth_keeping(new_state, now_s) else None
+    kept_state = new_state if _is_worth_keeping(new_state, evaluation, now_s) else None
     if old_state is None and kept_state is None and not alerts:
         return None
     previous_level, entries = evaluation.previous_level, list[LedgerEntry]()
@@ -151,11 +172,16 @@ def make_entry(new_state: VolumeState, kind: EntryKind, body: Mapping[str, Any],
     )
 
 
-def _is_worth_keeping(state: VolumeState, now_s: int) -> bool:
+def _is_worth_keeping(state: VolumeState, evaluation: VolumeEvaluation, now_s: int) -> bool:
     """Whether forgetting this state would change a later decision."""
     reading, alerts, history = state.reading, state.alerts, state.modifications
+    assessment = evaluation.assessment
+    is_polled = (
+        isinstance(assessment.resource, Volume)
+        or instance_not_polled_reason(assessment.resource, assessment.kind) is None
+    )
     is_refilling = reading.unknown_reason is UnknownReason.DETACHED and reading.balance_pct is not None
-    is_remembered = reading.unknown_reason in _REMEMBERED_REASONS or is_refilling
+    is_remembered = (is_polled and reading.unknown_reason in _REMEMBERED_REASONS) or is_refilling
     is_watched = state.level is not Level.OK or state.next_poll_at_s is not None
     has_open_alert = alerts.is_gap_open or alerts.is_critical_open or alerts.missed_window_at_s is not None
     is_backing_off = history.retry_at_s is not None and history.retry_at_s > now_s

@@ -1,11 +1,10 @@
-"""When to poll a gp2 volume again: its bucket and the policy's times, in the rule for any bucket."""
+"""When to poll a bucket again: the bucket and the policy's times, in the rule for any bucket."""
 
 from typing import Final
 
 from burstwatch.core.buckets import poll_interval
+from burstwatch.core.buckets.bucket import Bucket
 from burstwatch.core.buckets.poll_interval import ReactionTime
-from burstwatch.core.ebs.gp2_bucket import gp2_bucket
-from burstwatch.core.ebs.volume import CREDITS_PER_PCT
 from burstwatch.core.policy.policy import FOCUS_TICK, CadencePolicy
 
 RECHECK_INTERVAL_S: Final = 24 * 3600
@@ -13,34 +12,32 @@ RECHECK_INTERVAL_S: Final = 24 * 3600
 
 
 def longest_interval_s(
-    credits_left: float, baseline: int, cadence: CadencePolicy, age_s: float = 0.0
+    bucket: Bucket, credits_left: float, cadence: CadencePolicy, age_s: float = 0.0
 ) -> float:
     """The longest poll interval that the rule allows, in seconds; negative if no time is left to wait."""
-    return poll_interval.longest_interval_s(
-        gp2_bucket(baseline), credits_left, _reaction_time(cadence), age_s=age_s
-    )
+    return poll_interval.longest_interval_s(bucket, credits_left, _reaction_time(cadence), age_s=age_s)
 
 
-def sweep_ticks(baseline: int, cadence: CadencePolicy) -> int:
-    """How many sweep ticks lie between two polls of a calm volume, at least one."""
+def sweep_ticks(bucket: Bucket, cadence: CadencePolicy) -> int:
+    """How many sweep ticks lie between two polls of a calm bucket, at least one."""
     return poll_interval.sweep_ticks(
-        gp2_bucket(baseline),
-        cadence.watch_below_pct * CREDITS_PER_PCT,
+        bucket,
+        bucket.credits_in(cadence.watch_below_pct),
         _reaction_time(cadence),
         tick_s=cadence.sweep_tick.total_seconds(),
         max_interval_s=cadence.sweep_at_most.total_seconds(),
     )
 
 
-def sweep_interval_s(baseline: int, cadence: CadencePolicy) -> int:
-    """The seconds between two polls of a calm volume."""
-    return sweep_ticks(baseline, cadence) * int(cadence.sweep_tick.total_seconds())
+def sweep_interval_s(bucket: Bucket, cadence: CadencePolicy) -> int:
+    """The seconds between two polls of a calm bucket."""
+    return sweep_ticks(bucket, cadence) * int(cadence.sweep_tick.total_seconds())
 
 
-def focus_interval_s(credits_left: float, baseline: int, cadence: CadencePolicy, age_s: float = 0.0) -> int:
-    """The seconds between two polls of a volume in focus: whole minutes, at least one."""
+def focus_interval_s(bucket: Bucket, credits_left: float, cadence: CadencePolicy, age_s: float = 0.0) -> int:
+    """The seconds between two polls of a bucket in focus: whole minutes, at least one."""
     return poll_interval.focus_interval_s(
-        gp2_bucket(baseline),
+        bucket,
         credits_left,
         _reaction_time(cadence),
         tick_s=int(FOCUS_TICK.total_seconds()),
@@ -49,12 +46,12 @@ def focus_interval_s(credits_left: float, baseline: int, cadence: CadencePolicy,
     )
 
 
-def is_recheck_due(volume_id: str, now_s: float, interval_s: int, cadence: CadencePolicy) -> bool:
-    """Whether this poll is the one in ``RECHECK_INTERVAL_S`` of a volume polled every ``interval_s``."""
+def is_recheck_due(subject: str, now_s: float, interval_s: int, cadence: CadencePolicy) -> bool:
+    """Whether this poll is the one in ``RECHECK_INTERVAL_S`` of a bucket polled every ``interval_s``."""
     tick_s = int(cadence.sweep_tick.total_seconds())
     last_tick = int(now_s) // tick_s
     return poll_interval.is_sweep_due(
-        volume_id, RECHECK_INTERVAL_S // tick_s, last_tick - interval_s // tick_s + 1, last_tick
+        subject, RECHECK_INTERVAL_S // tick_s, last_tick - interval_s // tick_s + 1, last_tick
     )
 
 

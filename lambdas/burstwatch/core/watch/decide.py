@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ebs.volume import can_burst
+from burstwatch.core.ebs.volume import Volume, can_burst
 from burstwatch.core.flips.evaluate_flip import evaluate_flip
 from burstwatch.core.flips.flip_trigger import choose_act_rule
 from burstwatch.core.flips.guards import detached_refusal
@@ -18,6 +18,7 @@ from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
+from burstwatch.core.watch.advice import advise_hdd, is_flippable
 from burstwatch.core.watch.alert_due import find_due_alert, record_host_stall
 from burstwatch.core.watch.build_change import build_alerts, build_change
 from burstwatch.core.watch.decision import Action, Decision, DueAlert, TickContext, VolumeEvaluation
@@ -58,11 +59,12 @@ def evaluate_volume(
     volume_context: VolumeContext = NO_CONTEXT,
     classified: Level | None = None,
 ) -> VolumeEvaluation | Decision:
-    """Steps 1 to 6 of a decision; the whole decision for a calm volume, about which nothing is to be done.
+    """Steps 1 to 6 of a decision; the whole decision for a calm bucket, about which nothing is to be done.
 
-    ``classified`` is the level of ``assessment`` if the caller has worked it out already.
+    ``policy`` has the thresholds of this bucket. ``classified`` is the level of ``assessment`` if the caller
+    has worked it out already.
     """
-    before = old_state or VolumeState(volume_id=assessment.volume.volume_id, revision=0)
+    before = old_state or VolumeState(volume_id=assessment.subject, revision=0)
     # 1. Reconcile a flip that we started with what AWS shows; after it gp2's balance may mean nothing.
     reconciled = _reconcile_flip(before, volume_context, policy, context.now_s)
     reading = without_stale_balance(assessment, reconciled.state)
@@ -87,9 +89,10 @@ def evaluate_volume(
     # 3. Record the reading.
     recorded = _with_reading(read)
     # 4. Recommend a configuration, for people and for the watchdog.
-    recommended = _with_recommendation(recorded)
+    may_flip = is_flippable(assessment.resource) or reconciled.state.flip is not None
+    recommended = _with_recommendation(recorded) if may_flip else _with_advice(recorded)
     # 5. Evaluate the trigger of a flip, or of the way back.
-    triggered = _with_trigger(recommended)
+    triggered = _with_trigger(recommended) if may_flip else recommended
     # 6. Find the one alert that is due, and what a host's report adds.
     return _with_alert(triggered)
 
@@ -111,6 +114,7 @@ def conclude(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any] | None
         action=_choose_action(evaluation, has_alerts=bool(alerts)),
         reason=_decision_reason(evaluation),
         poll_interval_s=interval_s or sweep_poll_interval_s(evaluation.assessment, policy),
+        **_reserve(evaluation),
         change=build_change(evaluation, state, alerts),
         recommendation=evaluation.recommendation,
         trigger=trigger,
@@ -136,7 +140,10 @@ def _reconcile_flip(
 def _needs_nothing(read: VolumeEvaluation) -> bool:
     """Whether the volume is calm, or unused as at the last poll, and nothing else asks for more."""
     windows, stall = read.volume_context.windows, read.volume_context.stall
-    if read.volume_settings.is_critical or windows is not None or stall is not None:
+    is_requested = is_flippable(read.assessment.resource) and (
+        read.volume_settings.is_critical or windows is not None
+    )
+    if is_requested or stall is not None:
         return False
     is_calm = read.old_state is None and read.level is Level.OK and read.focus_interval_s is None
     return is_calm or is_still_unused(read.assessment, read.before, int(read.context.now_s))
@@ -165,9 +172,20 @@ def _with_recommendation(recorded: VolumeEvaluation) -> VolumeEvaluation:
         is_future=must_leave_gp2 or not level.is_alerting,
         modifications=recorded.state.modifications.within_day(recorded.context.now_s),
         unavailable=recorded.volume_context.unavailable,
+        instance=recorded.volume_context.instance,
     )
     act_rule = None if must_leave_gp2 else choose_act_rule(recommendation.settled_target, policy)
     return replace(recorded, recommendation=recommendation, act_rule=act_rule)
+
+
+def _with_advice(recorded: VolumeEvaluation) -> VolumeEvaluation:
+    """What people can do about a bucket that the watchdog leaves to them."""
+    if not recorded.level.is_alerting:
+        return recorded
+    advice = recorded.volume_context.advice
+    if advice is None and isinstance(recorded.assessment.resource, Volume):
+        advice = advise_hdd(recorded.assessment, recorded.context.location)
+    return replace(recorded, recommendation=advice)
 
 
 def _with_trigger(recommended: VolumeEvaluation) -> VolumeEvaluation:
@@ -241,5 +259,14 @@ def _calm_decision(read: VolumeEvaluation) -> Decision:
         action=Action.NONE,
         reason=read.alert.reason,
         poll_interval_s=sweep_poll_interval_s(read.assessment, read.policy),
+        **_reserve(read),
         change=None,
     )
+
+
+def _reserve(evaluation: VolumeEvaluation) -> dict[str, Any]:
+    """What the rule of the poll interval yields for this bucket."""
+    return {
+        "sweep_interval_s": sweep_poll_interval_s(evaluation.assessment, evaluation.policy),
+        "act_lead_s": round(evaluation.policy.cadence.act_lead.total_seconds()),
+    }

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from burstwatch.core.alerts.alert import Alert, AlertKind
 from burstwatch.core.assessment.assess import Assessment
@@ -18,6 +19,10 @@ from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
+from burstwatch.core.resource_type import ResourceType
+
+INSTANCE_TROUBLE_METRICS: Final = 6
+"""What is read of an instance with an alerting level: operations and bytes, and the two exceeded checks."""
 
 
 class Action(StrEnum):
@@ -43,7 +48,8 @@ class TickContext:
 class Decision:
     """What one poll of a volume leads to; ``change`` is None if the ledger needs no write.
 
-    ``poll_interval_s`` is the time to the next poll in seconds, None if the volume is not polled.
+    ``poll_interval_s`` is the time to the next poll in seconds, None if the bucket is not polled;
+    ``sweep_interval_s`` is that of a calm one. ``act_lead_s`` is the time to act that this bucket can give.
     """
 
     assessment: Assessment
@@ -54,13 +60,16 @@ class Decision:
     reason: str
     poll_interval_s: int | None
     change: Change | None
+    sweep_interval_s: int | None = None
+    act_lead_s: int | None = None
     recommendation: Recommendation | None = None
     trigger: FlipTrigger | None = None
     flip: Flip | None = None
 
     @property
     def volume_id(self) -> str:
-        return self.assessment.volume.volume_id
+        """The key of the bucket in the ledger: for a volume its ID."""
+        return self.assessment.subject
 
     @property
     def is_changing(self) -> bool:
@@ -69,7 +78,9 @@ class Decision:
 
     @property
     def metric_count(self) -> int:
-        """How many CloudWatch metrics the next poll of the volume reads."""
+        """How many CloudWatch metrics the next poll of the bucket reads."""
+        if self.assessment.resource.resource_type is ResourceType.INSTANCE:
+            return 1 + (INSTANCE_TROUBLE_METRICS if self.level.is_alerting else 0)
         if self.flip is not None and self.flip.status is FlipStatus.ON_TARGET:
             return 0 if self.flip.is_permanent else 2
         if self.flip is not None:
@@ -129,7 +140,8 @@ class VolumeEvaluation:
 
     @property
     def volume_id(self) -> str:
-        return self.assessment.volume.volume_id
+        """The key of the bucket in the ledger: for a volume its ID."""
+        return self.assessment.subject
 
     @property
     def flip(self) -> Flip | None:

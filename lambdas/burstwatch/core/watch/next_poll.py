@@ -43,14 +43,14 @@ def _focus_interval_s(assessment: Assessment, level: Level, *, policy: Policy) -
     assert assessment.credits_left is not None
     assert assessment.age_s is not None
     is_settling = assessment.arrived_at_s is not None or assessment.modified_at_s is not None
-    credits_left, baseline = assessment.credits_left, assessment.baseline_iops
+    credits_left, bucket = assessment.credits_left, assessment.bucket
     if not level.is_alerting and _may_soon_warn(assessment.forecast, policy):
         return FOCUS_S
     if level is Level.OK and not is_settling:
-        longest_s = longest_interval_s(credits_left, baseline, cadence, assessment.age_s)
-        if longest_s >= sweep_interval_s(baseline, cadence):
+        longest_s = longest_interval_s(bucket, credits_left, cadence, assessment.age_s)
+        if longest_s >= sweep_interval_s(bucket, cadence):
             return None
-    return focus_interval_s(credits_left, baseline, cadence, assessment.age_s)
+    return focus_interval_s(bucket, credits_left, cadence, assessment.age_s)
 
 
 def _may_soon_warn(forecast: Forecast | None, policy: Policy) -> bool:
@@ -79,5 +79,5 @@ def interval_with_flip_s(
 def sweep_poll_interval_s(assessment: Assessment, policy: Policy) -> int | None:
     """Seconds from sweep to sweep; None for a volume that is not polled."""
     if assessment.unknown_reason in (None, UnknownReason.IDLE, UnknownReason.TELEMETRY_GAP):
-        return sweep_interval_s(assessment.baseline_iops, policy.cadence)
+        return sweep_interval_s(assessment.bucket, policy.cadence)
     return None

@@ -5,12 +5,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from burstwatch.core.alerts.alert import describe_forecast, describe_names
+from burstwatch.core.alerts.alert import baseline_iops_or_none, describe_forecast, describe_names
 from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.buckets.series import PERIOD_S
+from burstwatch.core.ebs.gp2_bucket import EBS_IO
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
+from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import Flip, Hold, configuration_to_document
-from burstwatch.core.policy.policy import CadencePolicy
-from burstwatch.core.text import format_instant, instant_or_none, rounded_or_none
+from burstwatch.core.policy.policy import FOCUS_TICK, CadencePolicy
+from burstwatch.core.resource_type import ResourceType
+from burstwatch.core.text import format_instant, instant_or_none, rounded_or_none, tenths_or_none
 from burstwatch.core.watch.api_cost import usd_per_month_idle, usd_per_month_now
 from burstwatch.core.watch.cadence import sweep_interval_s
 from burstwatch.core.watch.decision import Decision, VolumeEvaluation
@@ -18,7 +23,14 @@ from burstwatch.core.watch.fleet_summary import FleetSummary
 
 if TYPE_CHECKING:
     from documents.report import ReportDocument
-    from documents.shared import OutcomeDocument, StandingFlipDocument, StandingHoldDocument, VolumeDocument
+    from documents.shared import (
+        BucketDocument,
+        InstanceDocument,
+        OutcomeDocument,
+        StandingFlipDocument,
+        StandingHoldDocument,
+        VolumeDocument,
+    )
 
 SCHEMA: Final = "burstwatch.report/v1"
 _MIN_FULL_VOLUMES: Final = 10
@@ -109,9 +121,9 @@ class PassReport:
 
     @property
     def _worst_datapoint(self) -> tuple[float, str] | None:
-        assessments = [d.assessment for d in self.decisions if d.assessment.arrived_at_s is None]
+        assessments = [d.assessment for d in self._by_the_minute if d.assessment.arrived_at_s is None]
         with_balance = [a for a in assessments if a.balance_pct is not None]
-        aged = [(a.balance_pct, a.age_s, a.volume.volume_id) for a in with_balance if a.age_s is not None]
+        aged = [(a.balance_pct, a.age_s, a.subject) for a in with_balance if a.age_s is not None]
         full = [(age_s, i) for pct, age_s, i in aged if (pct or 0.0) >= self.cadence.calm_from_pct]
         not_full = [(age_s, i) for pct, age_s, i in aged if (pct or 0.0) < self.cadence.calm_from_pct]
         if len(full) >= _MIN_FULL_VOLUMES:
@@ -119,9 +131,14 @@ class PassReport:
         return max(not_full, default=None)
 
     @property
+    def _by_the_minute(self) -> list[Decision]:
+        """Those whose metric has a datapoint every minute: ``metric_lag`` is about them."""
+        return [d for d in self.decisions if d.assessment.kind.period_s == PERIOD_S]
+
+    @property
     def datapoint_spacing_s(self) -> int | None:
         """How far apart the datapoints of most volumes are: the median."""
-        spacings = sorted(s for d in self.decisions if (s := d.assessment.spacing_s) is not None)
+        spacings = sorted(s for d in self._by_the_minute if (s := d.assessment.spacing_s) is not None)
         return spacings[len(spacings) // 2] if spacings else None
 
     @property
@@ -129,23 +146,54 @@ class PassReport:
         return self.usd_per_month_idle_at(self.cadence)
 
     def usd_per_month_idle_at(self, cadence: CadencePolicy) -> float:
-        """Dollars a month for watching these volumes by this cadence, if all of them were calm."""
-        polled_assessments = (d.assessment for d in self.decisions if d.poll_interval_s)
-        return usd_per_month_idle(sweep_interval_s(a.baseline_iops, cadence) for a in polled_assessments)
+        """Dollars a month for watching these resources, gp2 by this cadence, if all of them were calm."""
+        polled = [d for d in self.decisions if d.poll_interval_s]
+        return usd_per_month_idle(
+            sweep_interval_s(d.assessment.bucket, cadence)
+            if d.assessment.kind is EBS_IO
+            else d.sweep_interval_s or int(FOCUS_TICK.total_seconds())
+            for d in polled
+        )
+
+    @property
+    def by_resource(self) -> list[Decision]:
+        """The most urgent decision about each resource, the most urgent resource first."""
+        first: dict[str, Decision] = {}
+        for decision in sort_by_urgency(self.decisions):
+            first.setdefault(decision.assessment.resource.resource_id, decision)
+        return list(first.values())
+
+    @property
+    def _by_instance(self) -> dict[str, list[Decision]]:
+        """The decisions about the buckets of each instance, by its ID, the most urgent first."""
+        grouped: dict[str, list[Decision]] = {}
+        for decision in sort_by_urgency(self.decisions):
+            if decision.assessment.resource.resource_type is ResourceType.INSTANCE:
+                grouped.setdefault(decision.assessment.resource.resource_id, []).append(decision)
+        return grouped
 
     def to_document(self) -> "ReportDocument":
         """The report as ``--json`` prints it; absent numbers are null, keys never disappear."""
-        by_level = Counter(d.level for d in self.decisions)
+        volumes = [d for d in self.decisions if d.assessment.resource.resource_type is ResourceType.EBS]
+        instances = self._by_instance
+        by_level = Counter(d.level for d in volumes) + Counter(map(level_of_resource, instances.values()))
         return {
             "schema": SCHEMA,
             "generated_at": format_instant(self.now_s),
             "region": self.region,
             "ledger": self.ledger,
             "volumes": [
-                describe_decision(d, self.now_s, self.outcome_of(d)) for d in sort_by_urgency(self.decisions)
+                describe_decision(d, self.now_s, self.outcome_of(d)) for d in sort_by_urgency(volumes)
             ],
+            "instances": [
+                describe_instance(decisions, self.outcome_of(decisions[0]))
+                for decisions in instances.values()
+            ],
+            "file_systems": [],
+            "databases": [],
             "totals": {
-                "volumes": len(self.decisions),
+                "volumes": len(volumes),
+                "resources": len(volumes) + len(instances),
                 "by_level": dict(by_level),
                 "flipped": self.count(OutcomeStatus.FLIPPED),
                 "flipped_back": self.count(OutcomeStatus.FLIPPED_BACK),
@@ -190,8 +238,66 @@ def urgency_of(decision: Decision | VolumeEvaluation) -> tuple[Any, ...]:
         far if time_to_empty is None else time_to_empty,
         far if soonest is None else soonest,
         far if assessment.balance_pct is None else assessment.balance_pct,
-        assessment.volume.volume_id,
+        assessment.subject,
     )
+
+
+def level_of_resource(decisions: Sequence[Decision]) -> Level:
+    """The level of a resource: that of its most urgent bucket, ``unknown`` if none can be judged."""
+    return max((decision.level for decision in decisions), key=lambda level: level.rank)
+
+
+def describe_bucket(decision: Decision) -> "BucketDocument":
+    """One bucket of a resource, in its own unit."""
+    assessment, bucket = decision.assessment, decision.assessment.bucket
+    forecast = assessment.forecast
+    is_known = bucket.capacity > 0
+    return {
+        "bucket": assessment.kind.name,
+        "unit": assessment.kind.unit,
+        "balance_pct": assessment.balance_pct,
+        "capacity": round(bucket.capacity) if is_known else None,
+        "capacity_inferred": bucket.is_inferred,
+        "observed_capacity": rounded_or_none(assessment.observed_capacity),
+        "refill_per_s": round(bucket.refill_per_s, 2) if is_known else None,
+        "highest_drain_per_s": round(bucket.highest_drain_per_s, 2) if is_known else None,
+        "drain_per_s": tenths_or_none(forecast.drain_per_s if forecast else None),
+        "time_to_empty_s": rounded_or_none(assessment.time_to_empty_s),
+        "soonest_empty_s": rounded_or_none(forecast.soonest_empty_s if forecast else None),
+        "datapoint_age_s": rounded_or_none(assessment.age_s),
+        "reset_at": instant_or_none(assessment.reset_at_s),
+        "act_lead_s": decision.act_lead_s,
+        "level": decision.level,
+        "unknown_reason": assessment.unknown_reason,
+        "unknown_because": assessment.unknown_because,
+        "cannot_drain": assessment.unknown_reason is UnknownReason.NEVER_EMPTY,
+    }
+
+
+def describe_instance(decisions: Sequence[Decision], outcome: Outcome) -> "InstanceDocument":
+    """One instance of the report, by the decisions about its buckets, the most urgent first."""
+    first = decisions[0]
+    instance = first.assessment.resource
+    assert isinstance(instance, Instance)
+    level = level_of_resource(decisions)
+    is_unknown = level is Level.UNKNOWN
+    return {
+        "resource_id": instance.instance_id,
+        "resource_type": instance.resource_type,
+        "name": instance.name,
+        "instance_type": instance.instance_type,
+        "volume_ids": list(instance.volume_ids),
+        "level": level,
+        "unknown_reason": first.assessment.unknown_reason if is_unknown else None,
+        "unknown_because": first.assessment.unknown_because if is_unknown else None,
+        "fault": any(decision.assessment.is_fault for decision in decisions),
+        "mode": first.volume_settings.mode,
+        "tag_faults": list(first.volume_settings.faults),
+        "look_interval_s": min((d.poll_interval_s for d in decisions if d.poll_interval_s), default=None),
+        "decision": {"action": first.action, "reason": first.reason, "target": None},
+        "outcome": describe_outcome(outcome),
+        "buckets": [describe_bucket(decision) for decision in sorted(decisions, key=lambda d: d.volume_id)],
+    }
 
 
 def describe_decision(decision: Decision, now_s: float, outcome: Outcome) -> "VolumeDocument":
@@ -200,17 +306,20 @@ def describe_decision(decision: Decision, now_s: float, outcome: Outcome) -> "Vo
     volume = assessment.volume
     forecast = describe_forecast(assessment, now_s)
     target = decision.recommendation.target if decision.recommendation else None
+    is_gp2 = assessment.kind is EBS_IO
     return {
         "volume_id": volume.volume_id,
+        "resource_id": volume.resource_id,
+        "resource_type": volume.resource_type,
         **describe_names(volume),
         "volume_type": volume.volume_type,
         "size_gib": volume.size_gib,
         "instance_id": volume.instance_id,
         "instance_name": volume.instance_name,
         "device": volume.device,
-        "baseline_iops": assessment.baseline_iops,
+        "baseline_iops": baseline_iops_or_none(assessment),
         "burst_balance_pct": assessment.balance_pct,
-        "credits": rounded_or_none(assessment.credits_left),
+        "credits": rounded_or_none(assessment.credits_left) if is_gp2 else None,
         "drain_per_s": forecast["drain_per_s"],
         "time_to_empty_s": forecast["time_to_empty_s"],
         "time_to_empty_earliest_s": forecast["earliest_s"],
@@ -232,6 +341,7 @@ def describe_decision(decision: Decision, now_s: float, outcome: Outcome) -> "Vo
         },
         "flip": describe_standing_flip(decision.flip) if decision.flip else None,
         "outcome": describe_outcome(outcome),
+        "buckets": [describe_bucket(decision)] if volume.has_bucket else [],
     }
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.ebs.volume import refill_time_s
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import EXTERNAL, ModificationUse
 from burstwatch.core.ledger.volume_state import LastReading, Presence, VolumeState
@@ -16,7 +15,7 @@ def without_stale_balance(assessment: Assessment, state: VolumeState) -> Assessm
     """The assessment without gp2's balance, if the modification to another type is completed."""
     flip, reason = state.flip, UnknownReason.NOT_BURSTABLE_TYPE
     is_known = assessment.sample is not None or assessment.unknown_reason is reason
-    if not is_known or assessment.volume.is_gp2 or flip is None or flip.is_under_way:
+    if flip is None or flip.is_under_way or not is_known or assessment.volume.is_gp2:
         return assessment
     return replace(
         assessment,
@@ -138,7 +137,7 @@ def may_be_idle(
         return True
     volume = assessment.volume
     attached_s = now_s - (volume.attached_at or volume.created_at).timestamp()
-    return attached_s >= refill_time_s(assessment.baseline_iops)
+    return attached_s >= assessment.bucket.refill_time_s()
 
 
 def is_newly_missing_data(assessment: Assessment, old_state: VolumeState, policy: Policy, now_s: int) -> bool:
@@ -177,4 +176,4 @@ def _is_refilled(assessment: Assessment, reading: LastReading, now_s: int) -> bo
     """Whether the balance last seen is so old that the bucket of an unused volume has refilled since."""
     if reading.balance_pct is None or reading.balance_at_s is None:
         return True
-    return now_s - reading.balance_at_s >= refill_time_s(assessment.baseline_iops, reading.balance_pct)
+    return now_s - reading.balance_at_s >= assessment.bucket.refill_time_s(reading.balance_pct)

@@ -192,7 +192,7 @@ def test_a_very_long_message_is_cut():
             "RequestExpired",
             "Request has expired.",
             {"SignedAt": "20261120T175955Z"},
-            "the AWS credentials have expired; log in again",
+            "the AWS credentials have expired; run aws sso login",
         ),
         # Neither is known: both are said.
         (

@@ -47,7 +47,7 @@ def test_an_alert_states_all_that_a_person_needs():
     message = render_custom_notification(message_from_alert(alert))
     assert_within_limits(message)
     for needed in (
-        "🟠 critical: ci-7",
+        "🔴 CRITICAL: ci-7",
         "31.5 %",
         "18:12",
         alert.alert_id,
@@ -80,7 +80,7 @@ def test_what_is_about_one_volume_is_one_thread():
 def test_an_alarm_is_reported_with_its_page():
     message = render_custom_notification(parse_message(an_alarm()))
     assert_within_limits(message)
-    assert message["content"]["title"] == "🔴 alarm: WatchdogSilent"
+    assert message["content"]["title"] == "🔴 ALARM: WatchdogSilent (us-east-1)"
     assert "Runbook: https://wiki.example.com/runbooks/WatchdogSilent.md" in message["content"]["nextSteps"]
 
 

@@ -101,6 +101,19 @@ def test_what_an_invocation_left_half_done_is_sent_when_its_time_is_over(client,
     assert SentLog(client, TABLE).send_once("slack", "a1", send, lease_s=60).status is SendStatus.SENT
 
 
+@pytest.fixture
+def put_one_at_a_time(client, monkeypatch):
+    """DynamoDB looks at the condition and writes in one step; moto does it in two."""
+    lock, put_item = Lock(), client.put_item
+
+    def put_alone(**fields):
+        with lock:
+            return put_item(**fields)
+
+    monkeypatch.setattr(client, "put_item", put_alone)
+
+
+@pytest.mark.usefixtures("put_one_at_a_time")
 def test_ten_concurrent_senders_send_once(client, send):
     def send_alert(_):
         return SentLog(client, TABLE).send_once("slack", "a1", send, lease_s=60).status
@@ -168,16 +181,8 @@ def test_functions_share_one_rate_limit(client, time, rate_limiter):
     assert other.acquire(30) == 0.0
 
 
-def test_ten_concurrent_functions_get_ten_slots(client, time, monkeypatch):
-    lock, put_item = Lock(), client.put_item
-
-    def put_alone(**fields):
-        """DynamoDB looks at the condition and writes in one step; moto does it in two."""
-        with lock:
-            return put_item(**fields)
-
-    monkeypatch.setattr(client, "put_item", put_alone)
-
+@pytest.mark.usefixtures("put_one_at_a_time")
+def test_ten_concurrent_functions_get_ten_slots(client, time):
     def claim_slot(_):
         return SharedRateLimiter(client, TABLE, "slack", clock=time).acquire(30)
 

@@ -29,29 +29,29 @@ def test_an_alert_sent_through_the_topic_is_posted_unchanged(alert):
 
 def test_an_alarm_names_its_page_its_state_its_reason_and_where_to_look():
     notice = parse_message(an_alarm())
-    assert notice.title == "alarm: WatchdogSilent"
+    assert notice.title == "ALARM: WatchdogSilent (us-east-1)"
     assert notice.emoji == "🔴"
-    assert notice.lines[0] == "The watchdog has not run for ten minutes: no volume is watched."
-    assert notice.lines[1].startswith("Threshold Crossed: no datapoints")
+    assert notice.reason == "The watchdog has not run for ten minutes: no volume is watched."
+    assert notice.lines[0].startswith("Threshold Crossed: no datapoints")
     assert dict(notice.facts) == {
         "Alarm": "prod-WatchdogSilent",
         "State": "ALARM, was OK",
-        "Region and account": "us-east-1 123456789012",
+        "Account": "123456789012",
     }
     assert dict(notice.links) == {
         "Runbook": "https://wiki.example.com/runbooks/WatchdogSilent.md",
         "Alarm in the AWS console": "https://us-east-1.console.aws.amazon.com/cloudwatch/home"
         "?region=us-east-1#alarmsV2:alarm/prod-WatchdogSilent",
     }
-    assert notice.footer == "2026-11-20T18:00:35Z · alarm prod-WatchdogSilent"
+    assert notice.footer == "2026-11-20T18:00:35Z"
 
 
 @pytest.mark.parametrize(
     ("state", "mark", "title"),
     [
-        ("OK", "🟢", "alarm over: WatchdogSilent"),
-        ("INSUFFICIENT_DATA", "⚪", "alarm without data: WatchdogSilent"),
-        ("DREAMING", "⚪", "alarm in state DREAMING: WatchdogSilent"),
+        ("OK", "🟢", "ALARM OVER: WatchdogSilent (us-east-1)"),
+        ("INSUFFICIENT_DATA", "⚪", "ALARM WITHOUT DATA: WatchdogSilent (us-east-1)"),
+        ("DREAMING", "⚪", "ALARM IN STATE DREAMING: WatchdogSilent (us-east-1)"),
     ],
 )
 def test_every_state_has_its_words(state, mark, title):
@@ -61,10 +61,10 @@ def test_every_state_has_its_words(state, mark, title):
 
 def test_the_path_of_a_page_is_shown_and_not_linked():
     notice = parse_message(
-        an_alarm(AlarmDescription="Old datapoints. Runbook: runbooks/DatapointsTooOld.md.")
+        an_alarm(AlarmDescription="Old datapoints. Runbook: burstctl runbook DatapointsTooOld")
     )
-    assert notice.title == "alarm: DatapointsTooOld"
-    assert "Runbook: `runbooks/DatapointsTooOld.md`" in visible_text(render_message(notice))
+    assert notice.title == "ALARM: DatapointsTooOld (us-east-1)"
+    assert "Runbook: `burstctl runbook DatapointsTooOld`" in visible_text(render_message(notice))
 
 
 def test_an_alarm_of_another_partition_leads_to_its_own_console():
@@ -91,7 +91,7 @@ def test_a_repeated_alarm_has_the_same_id_and_the_next_change_another():
 
 def test_a_name_and_a_state_are_enough():
     notice = parse_message(json.dumps({"AlarmName": "x", "NewStateValue": "ALARM"}))
-    assert notice.title == "alarm: x"
+    assert notice.title == "ALARM: x"
     assert_within_slacks_limits(render_message(notice))
 
 
@@ -131,7 +131,7 @@ def test_an_alarm_can_be_rendered_or_is_refused_whatever_its_content(changes):
         ("7", "neither an alert nor a CloudWatch alarm"),
         ('{"AlarmName": 7, "NewStateValue": "OK"}', "neither an alert nor a CloudWatch alarm"),
         ('{"schema": "burstwatch.alert/v2"}', "the schema 'burstwatch.alert/v2', not 'burstwatch.alert/v1'"),
-        ('{"schema": "burstwatch.alert/v1"}', "cannot be read (KeyError: 'alert_id')"),
+        ('{"schema": "burstwatch.alert/v1"}', "cannot be read (KeyError: 'volume')"),
         (json.dumps(an_alert().to_document() | {"kind": "Unheard"}), "'Unheard' is not a valid AlertKind"),
         (json.dumps(an_alert().to_document() | {"volume": 7}), "cannot be read"),
         (json.dumps(an_alert().to_document() | {"time": "soon"}), "cannot be read"),

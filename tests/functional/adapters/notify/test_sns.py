@@ -75,7 +75,7 @@ def test_people_get_text_and_programs_get_json(publish):
 def test_the_words_hold_all_that_a_person_needs_to_act(publish):
     alert = an_alert()
     text = message_formats(publish(alert))["default"]
-    assert text.startswith("critical: ")
+    assert text.startswith("CRITICAL: ci-7 is empty in about 12 min (us-east-1)\n\nBurst balance 31.5 % ")
     for needed in (
         alert.volume_id, "ci-7", "i-0fedcba9876543210", "31.5 %", "18:12", "18:09", alert.action,
         alert.runbook, alert.console_url, alert.alert_id, "2026-11-20T18:00:35Z",
@@ -97,9 +97,22 @@ def test_a_drain_names_its_cause_to_people_and_to_programs(publish):
     document = json.loads(body["lambda"])
     assert document["volume"]["claim"] == "data-etcd-0"
     assert document["evidence"]["drain"]["days_alike"] == 5
-    assert request["Subject"].startswith(
-        "critical: claim data-etcd-0 in kube-system, empty in about 12 min (vol-"
+    assert request["Subject"] == (
+        "CRITICAL: claim data-etcd-0 in kube-system is empty in about 12 min (us-east-1)"
     )
+
+
+def test_an_e_mail_has_what_is_urgent_first_and_the_ids_last(publish):
+    paragraphs = message_formats(publish(a_drain_alert_with_cause()))["email"].split("\n\n")
+    assert [paragraph.split(" ")[0] for paragraph in paragraphs] == [
+        "CRITICAL:", "Burst", "What", "Balance", "See", "Keep", "Runbook:", "2026-11-20T18:00:35Z",
+    ]  # fmt: skip
+    assert paragraphs[-2].splitlines()[2:] == [
+        "Kubernetes: cluster prod",
+        "Volume: vol-0123456789abcdef0",
+        "Attached as: /dev/xvda on i-0fedcba9876543210 build-3",
+        "Account: 123456789012",
+    ]
 
 
 @pytest.mark.parametrize("alert", event_alerts_of_every_kind(), ids=lambda alert: alert.kind)
@@ -114,10 +127,11 @@ def test_an_event_is_shown_in_full_to_people_and_to_programs(publish, alert):
 
 
 @pytest.mark.parametrize("alert", event_alerts_of_every_kind(), ids=lambda alert: alert.kind)
-def test_a_subject_is_long_enough_for_what_happened_and_the_volume(publish, alert):
+def test_a_subject_is_long_enough_for_what_happened_the_volume_and_the_region(publish, alert):
     subject = publish(alert)["Subject"]
     assert alert.evidence["summary"] in subject
-    assert alert.volume_id is None or alert.volume_id in subject
+    assert alert.volume_id is None or ": ci-7 " in subject
+    assert "us-east-1" in subject
 
 
 def test_attributes_let_subscribers_filter(publish):
@@ -126,6 +140,7 @@ def test_attributes_let_subscribers_filter(publish):
         "kind": "BurstBalanceDraining",
         "level": "critical",
         "volume_id": "vol-0123456789abcdef0",
+        "resource_id": "vol-0123456789abcdef0",
         "region": "us-east-1",
         "account": "123456789012",
     }
@@ -157,7 +172,7 @@ def test_a_subject_is_one_short_line_of_ascii(publish, name, expected):
 
 
 def test_a_long_subject_is_cut_and_marked_as_cut(publish):
-    subject = publish(an_alert(volume={"name": "n" * 256}))["Subject"]
+    subject = publish(an_alert(volume={"name": "n" * 256, "region": "r" * 80}))["Subject"]
     assert len(subject) == 99
     assert subject.endswith("...")
 
@@ -234,7 +249,7 @@ def test_a_fifo_topic_keeps_order_per_volume_and_drops_repeats(publish, alert, g
         ("KMSAccessDenied", True, "allow kms:GenerateDataKey"),
         ("KMSDisabled", True, "enable the topic's key"),
         ("InvalidParameter", True, "check that the ARN"),
-        ("InvalidClientTokenId", True, "log in again"),
+        ("InvalidClientTokenId", True, "run aws sso login"),
         ("Throttled", False, "next pass"),
         ("KMSThrottling", False, "next pass"),
         ("InternalError", False, "try again"),

@@ -29,34 +29,43 @@ def render_alert(alert, stream=None, environ=None):
 
 
 def test_the_first_line_begins_with_the_word_for_the_level():
-    assert render_alert(an_alert()).startswith("critical: ")
-    assert render_alert(an_alert(kind="BurstBalanceRecovered", level="ok")).startswith("recovered: ")
-    assert render_alert(a_digest()).startswith("critical: ")
-    assert render_alert(a_policy_rejection("x")).startswith("warning: ")
+    assert render_alert(an_alert()).startswith("CRITICAL: ")
+    assert render_alert(an_alert(kind="BurstBalanceRecovered", level="ok")).startswith("RECOVERED: ")
+    assert render_alert(a_digest()).startswith("CRITICAL: ")
+    assert render_alert(a_policy_rejection("x")).startswith("WARNING: ")
+
+
+def test_the_ids_are_below_the_command():
+    lines = render_alert(an_alert()).splitlines()
+    assert lines[-3:] == [
+        "  Volume: vol-0123456789abcdef0; Attached as: /dev/xvda on i-0fedcba9876543210;",
+        "  Account: 123456789012",
+        "  2026-11-20T18:00:35Z · alert a461d265d7905ad49f1c5b139e4f6beb",
+    ]
 
 
 @pytest.mark.parametrize(
     ("kind", "first"),
     [
-        ("VolumeFlipped", "flipped: "),
-        ("VolumeFlippedBack", "flipped back: "),
-        ("FlipRefused", "flip refused: "),
-        ("FlipFailed", "flip failed: "),
-        ("FlipStuck", "flip stuck: "),
-        ("LeftOnTarget", "left on target: "),
-        ("VolumeChangedByOthers", "changed by others: "),
-        ("CriticalVolumeOnBurstStorage", "at risk: "),
-        ("WindowMissed", "window missed: "),
-        ("WindowStarting", "window: "),
+        ("VolumeFlipped", "FLIPPED: "),
+        ("VolumeFlippedBack", "FLIPPED BACK: "),
+        ("FlipRefused", "CRITICAL: "),
+        ("FlipFailed", "CRITICAL: "),
+        ("FlipStuck", "CRITICAL: "),
+        ("LeftOnTarget", "WARNING: "),
+        ("VolumeChangedByOthers", "CRITICAL: "),
+        ("CriticalVolumeOnBurstStorage", "CRITICAL: "),
+        ("WindowMissed", "CRITICAL: "),
+        ("WindowStarting", "WINDOW: "),
     ],
 )
-def test_an_event_begins_with_the_words_for_it_and_ends_with_the_next_step(kind, first):
+def test_an_event_begins_with_how_urgent_it_is_and_has_the_next_step(kind, first):
     for alert in event_alerts_of_every_kind():
         if alert.kind == kind:
             text = render_alert(alert)
             assert text.startswith(first)
             assert ("What to do:" in text) is (alert.action is not None)
-            assert " ".join(alert.evidence["details"]) in " ".join(text.split())
+            assert all(detail in " ".join(text.split()) for detail in alert.evidence["details"])
 
 
 @pytest.mark.parametrize(
@@ -136,7 +145,7 @@ def test_a_name_cannot_begin_a_line():
 )
 def test_colour_is_only_for_a_terminal_that_wants_it(stream, environ, is_coloured):
     text = render_alert(an_alert(), stream(), environ)
-    assert text.startswith("\x1b[1;31mcritical\x1b[0m: " if is_coloured else "critical: ")
+    assert text.startswith("\x1b[1;31mCRITICAL\x1b[0m: " if is_coloured else "CRITICAL: ")
     assert text.count("\x1b") == (2 if is_coloured else 0)
 
 

@@ -152,7 +152,7 @@ def test_a_bad_push_leaves_what_was_in_force_and_names_every_fault(function):
     active = function.read_policy()
     assert active.policy.levels.warning_within.total_seconds() == 62 * 60
     assert active.problem.kind is PolicyProblemKind.REJECTED
-    unknown, wrong = active.problem.faults
+    wrong, unknown = active.problem.faults
     assert unknown.startswith(f"{PUSHED}:4: mood")
     assert wrong.startswith(f"{PUSHED}:3: levels.warning_within")
     assert active.problem.active_source == f"{PUSHED} as of 2026-11-20T09:00:00Z"

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import MetricFault
 from support.cli_session import add_calm, add_critical, add_lab_volume, add_warning
 
@@ -16,11 +17,11 @@ def test_volumes_are_shown_most_urgent_first_with_the_estimate_and_the_bound(cli
     result = cli.run("assess")
 
     header, first, second, third = result.out.splitlines()
-    assert " ".join(header.split()) == "LEVEL VOLUME NAME BALANCE EMPTY UTC DRAIN/S BASELINE GIB INSTANCE"
+    assert " ".join(header.split()) == "LEVEL VOLUME NAME BALANCE EMPTY UTC DRAIN/S BASELINE SIZE INSTANCE"
     assert first.split()[:3] == ["critical", critical, "ci-7"]
-    assert "33.0 %  in 10 min (18:10), not before 18:10    2,700       300  100  i-0" in first
+    assert "33.0 %  in 10 min (18:10), not before 18:10    2,700       300  100 GiB  i-0" in first
     assert second.split()[:3] == ["warning", warning, "build-3"]
-    assert "41.0 %  in 40 min (18:40), not before 18:12      900       300  100  i-0" in second
+    assert "41.0 %  in 40 min (18:40), not before 18:12      900       300  100 GiB  i-0" in second
     assert third.split()[:1] == ["ok"]
     assert "100.0 %  not draining" in third
     assert result.code == 3
@@ -35,15 +36,13 @@ def test_a_pipe_gets_no_colour_and_no_trailing_space(cli, lab):
     assert all(line == line.rstrip() for line in result.out.splitlines())
 
 
-def test_words_go_to_stderr_policy_ledger_totals_calls_dollars_and_the_age_of_the_data(cli, lab):
-    add_critical(lab)
+def test_words_go_to_stderr_totals_calls_dollars_the_age_of_the_data_and_what_to_run_next(cli, lab):
+    critical = add_critical(lab)
     add_calm(lab)
 
     result = cli.run("assess")
 
-    policy, ledger, totals, effort = result.err.splitlines()
-    assert policy == "policy: built-in defaults (no --policy, BURSTWATCH_POLICY or ./policy.yaml)"
-    assert ledger == f"ledger: sqlite:{cli.ledger_path} (none yet)"
+    totals, effort, *next_commands = result.err.splitlines()
     assert totals == "2 volumes in us-east-1 at 2026-11-20T18:00:00Z: 1 critical, 1 ok"
     # two balances and the operations of the critical one; $0.01 a thousand
     # every 15 min: 2,880 looks in 30 days, $0.0288 each; critical: every minute, three metrics, $1.296
@@ -52,6 +51,30 @@ def test_words_go_to_stderr_policy_ledger_totals_calls_dollars_and_the_age_of_th
         " watching costs $0.06 a month while all are calm,"
         " $1.32 as they are now"
     )
+    assert next_commands == [
+        f"next: burstctl explain {critical}",
+        f"      burstctl flip {critical} --dry-run",
+    ]
+
+
+def test_the_default_policy_and_ledger_are_named_only_with_verbose(cli, lab):
+    add_calm(lab)
+    assert not [line for line in cli.run("assess").err.splitlines() if line.startswith(("policy", "ledger"))]
+
+    policy, ledger, *_ = cli.run("assess", "-v").err.splitlines()
+
+    assert policy == "policy: built-in defaults (no --policy, BURSTWATCH_POLICY or ./policy.yaml)"
+    assert ledger == f"ledger: sqlite:{cli.ledger_path} (none yet)"
+
+
+def test_a_policy_and_a_ledger_that_are_not_the_default_are_named(cli, lab, tmp_path):
+    (tmp_path / "mine.yaml").write_text("version: 1\n")
+    ledger_path = tmp_path / "mine.sqlite"
+
+    text = cli.run("assess", "--policy", tmp_path / "mine.yaml", "--ledger", f"sqlite:{ledger_path}").err
+
+    assert f"policy: {tmp_path / 'mine.yaml'} (--policy)" in text
+    assert f"ledger: sqlite:{ledger_path} (none yet)" in text
 
 
 def test_json_is_one_object_with_every_key_of_the_contract(cli, lab):
@@ -120,8 +143,12 @@ def test_a_volume_at_warning_is_attention_and_exit_zero_excuses_it(cli, lab, arg
 
 
 def test_a_calm_fleet_exits_0_and_so_does_an_empty_one(cli, lab):
-    assert cli.run("assess").code == 0
-    assert "0 volumes in us-east-1" in cli.run("assess").err
+    empty = cli.run("assess")
+    assert (empty.code, empty.out) == (0, "")
+    assert empty.err.splitlines() == [
+        "no gp2 volumes in us-east-1 (account 123456789012)",
+        "next: burstctl assess --region all",
+    ]
     add_calm(lab)
     add_lab_volume(lab, "lake", size_gib=1200)
     add_lab_volume(lab, "spare", attached=False)
@@ -157,7 +184,25 @@ def test_an_unread_volume_is_a_failure_that_exit_zero_does_not_excuse(cli, lab):
 
     assert result.code == 1
     assert "critical" in result.out, "the others are shown"
-    assert f"fault: {unread} (secret): cloudwatch:GetMetricData failed (Forbidden)" in result.err
+    [error] = result.error_lines
+    assert error.startswith("error: cloudwatch:GetMetricData failed (Forbidden)")
+    assert error.endswith("; 1 volume could not be read: secret.")
+
+
+def test_one_cause_that_affects_every_volume_is_reported_once(cli, lab):
+    for number in range(10):
+        add_calm(lab, f"web-{number}")
+    lab.faults.add(Fault(action="GetMetricData", code="AccessDenied"))
+
+    result = cli.run("assess")
+
+    assert result.code == 1
+    assert result.err.count("may not call cloudwatch:GetMetricData") == 1
+    [error] = result.error_lines
+    assert error == (
+        "error: this identity may not call cloudwatch:GetMetricData; 10 volumes could not be read:"
+        " web-0, web-1, web-2 and 7 more."
+    )
 
 
 def test_only_the_volumes_requested_are_evaluated(cli, lab):
@@ -178,16 +223,13 @@ def test_each_unknown_volume_is_named_and_the_others_are_shown(cli, lab):
 
     assert result.code == 1
     assert known in result.out
-    assert result.error_lines == [
-        f"burstctl: there is no volume {volume_id} in us-east-1: check the id, the region, the account"
-        for volume_id in gone
-    ]
+    assert result.error_lines == [f"error: no volume {volume_id} in us-east-1." for volume_id in gone]
     assert cli.run("assess", *gone, "--json").document["missing"] == list(gone)
 
 
 @pytest.mark.parametrize(
     "volume_id",
-    ["vol-123", "vol-0123456789ABCDEF0", "i-0123456789abcdef0", "vol-012345678", "", "vol-0123456\n8"],
+    ["vol-123", "vol-0123456789ABCDEF0", "vol-012345678", "vol-0123456\n8"],
 )
 def test_an_invalid_volume_id_is_a_usage_error_before_any_call(cli, lab, volume_id):
     result = cli.run("assess", "vol-0123456789abcdef0", volume_id)
@@ -196,6 +238,15 @@ def test_an_invalid_volume_id_is_a_usage_error_before_any_call(cli, lab, volume_
     assert f"{volume_id!r} is not a valid volume ID: vol- and 17 (or 8) digits from 0-9a-f" in " ".join(
         result.err.split()
     )
+    assert lab.faults.call_counts() == {}
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 257])
+def test_what_cannot_be_a_name_is_a_usage_error_before_any_call(cli, lab, name):
+    result = cli.run("assess", name)
+
+    assert result.code == 2
+    assert "is not a name: VOLUME is a volume ID, a unique Name tag, or an instance ID" in result.err
     assert lab.faults.call_counts() == {}
 
 

@@ -213,7 +213,7 @@ def test_one_volume_is_shown_with_its_history_line_by_line(cli, lab):
     assert max(map(len, result.out.splitlines())) <= COLUMNS
     assert f"{volume_id} (ci-7), gp2, 100 GiB, on i-" in result.out
     assert "2026-11-20 UTC\n" in result.out
-    assert "alert BurstBalanceDraining: critical: ci-7" in join_lines(result.out)
+    assert "alert BurstBalanceDraining: CRITICAL: ci-7" in join_lines(result.out)
     assert "is on its way to io1 with 3,125 IOPS" in join_lines(result.out)
     assert "is gp2 again, as before" in join_lines(result.out)
     assert "delivered to" not in result.out
@@ -371,8 +371,8 @@ def test_reads_over_a_dollar_need_confirmation(cli, lab, monkeypatch):
     add(lab, "calm")
     result = cli.run("backtest", "--days", "1")
     assert (result.code, result.out) == (2, "")
-    [complaint] = result.error_lines
-    assert "Add --yes to read it, or name some of the volumes" in complaint
+    assert len(result.error_lines) == 1
+    assert "  fix: add --yes to read it, or name some of the volumes" in result.err
     assert "GetMetricData" not in lab.faults.call_counts()
     assert cli.run("backtest", "--days", "1", "--yes").code == 0
 
@@ -383,8 +383,8 @@ def test_an_unread_or_missing_volume_hides_no_other_and_exits_1(cli, lab):
     result = cli.run("backtest", good, bad, "vol-0000000000000dead", "--days", "1")
     assert result.code == 1
     assert "1 flip" in result.out
-    assert any(f"not replayed: {bad}" in line for line in result.error_lines)
-    assert any("there is no volume vol-0000000000000dead in us-east-1" in line for line in result.error_lines)
+    assert any(f"1 volume could not be read: {bad}" in line for line in result.error_lines)
+    assert any("no volume vol-0000000000000dead in us-east-1" in line for line in result.error_lines)
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def test_an_unread_or_missing_volume_hides_no_other_and_exits_1(cli, lab):
     [
         (["vol-1"], "is not a valid volume ID"),
         (["--size", "100"], "--size is about files: add --csv FILE"),
-        (["--days", "63"], "63 is not in the range 1<=x<=62"),
+        (["--last", "63d"], "63d must be whole days from 1d to 62d"),
         (["--csv", "nowhere.csv"], "nowhere.csv cannot be read: No such file or directory"),
         (["--csv", "."], ". cannot be read: Is a directory"),
     ],
@@ -561,7 +561,7 @@ def test_a_hostile_file_is_one_message_with_its_line(cli, tmp_path, text, messag
     result = cli.run("backtest", "--csv", "bad.csv")
     assert (result.code, result.out) == (2, "")
     [complaint] = result.error_lines
-    assert complaint.startswith("burstctl: bad.csv")
+    assert complaint.startswith("error: bad.csv")
     assert message in complaint
 
 

@@ -90,12 +90,14 @@ def test_doctor_only_reads_except_for_a_dry_run_and_leaves_no_file(cli, lab):
     )
 
 
-def test_the_actions_that_doctor_uses_are_in_the_readme_table(cli, lab):
+def test_the_actions_that_doctor_uses_are_on_the_page_of_permissions(cli, lab):
     add_calm(lab)
 
     calls = cli.run("doctor", "--json").document["api_calls"]
 
-    rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| ")]
+    rows = [
+        line for line in (ROOT / "docs" / "permissions.md").read_text().splitlines() if line.startswith("| ")
+    ]
     actions = {call.replace("service-quotas:", "servicequotas:") for call in calls}
     for action in actions - {"sts:GetCallerIdentity"}:
         assert any(action in row or action.partition(":")[2] in row for row in rows), action
@@ -163,7 +165,7 @@ def test_missing_credentials_are_reported_once_and_other_checks_still_run(cli, l
     assert result.code == 1
     finding = single_finding(result, "credentials")
     assert (finding["verdict"], finding["trouble"]) == ("broken", "failed")
-    assert "no AWS credentials were found" in finding["seen"]
+    assert "no AWS credentials found" in finding["seen"]
     assert "aws sso login" in finding["fix"]
     assert result.document["totals"]["broken"] == 1
     assert single_finding(result, "volumes")["seen"] == "unknown; see credentials"
@@ -221,7 +223,7 @@ def test_no_region(cli, lab):
 
     assert result.code == 2
     finding = single_finding(result, "credentials")
-    assert finding["seen"] == "no AWS region; give --region, set AWS_REGION, or add one to the profile"
+    assert finding["seen"] == "no AWS Region; give --region, set AWS_REGION, or add one to the profile"
     assert finding["trouble"] == "misused"
     assert result.document["region"] is None
 

@@ -131,13 +131,14 @@ def test_a_healthy_stack_and_what_is_queried_about_it(cli, lab, cloudformation):
         action = call.replace("service-quotas:", "servicequotas:")
         service, _, operation = action.partition(":")
         assert any(
-            action in row or (f"`{service}:" in row and f"`{operation}`" in row)
-            for row in readme_permission_rows()
+            action in row or (f"`{service}:" in row and f"`{operation}`" in row) for row in permission_rows()
         ), action
 
 
-def readme_permission_rows():
-    return [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| ")]
+def permission_rows():
+    return [
+        line for line in (ROOT / "docs" / "permissions.md").read_text().splitlines() if line.startswith("| ")
+    ]
 
 
 def test_a_stack_where_everything_that_can_be_is_broken(cli, lab, cloudformation):

@@ -324,10 +324,8 @@ def test_a_volume_that_is_not_there_is_a_failure_with_one_message(cli, lab):
     result = cli.run(*COMMAND, "vol-0123456789abcdef0", "--yes")
 
     assert result.code == 1
-    assert result.error_lines == [
-        "burstctl: there is no volume vol-0123456789abcdef0 in us-east-1: check the id, the region, the"
-        " account"
-    ]
+    assert result.error_lines == ["error: no volume vol-0123456789abcdef0 in us-east-1."]
+    assert "  fix: check the ID, the Region and the account" in result.err
 
 
 def test_without_a_terminal_yes_is_needed_and_nothing_is_read(cli, lab):
@@ -788,7 +786,7 @@ def test_every_ending_reports_where_the_volume_is_and_how_to_continue(cli, lab, 
 
     text = " ".join(result.err.split())
     assert result.code == 1
-    assert result.error_lines == ["burstctl: the disk is full"]
+    assert result.error_lines == ["error: the disk is full"]
     assert f"it stopped here: {volume_id} is to become io1 with 3,000 IOPS; run it again to resume" in text
     assert f"burstctl experiment credit-reset {volume_id}" in text
 
@@ -827,6 +825,6 @@ def test_an_ignored_volume_is_refused_by_that_name(cli, lab):
 
     assert result.code == 1
     assert result.error_lines == [
-        f"burstctl: {volume_id} is tagged burstwatch:ignore, so it is not watched: remove the tag, or use"
+        f"error: {volume_id} is tagged burstwatch:ignore, so it is not watched: remove the tag, or use"
         " another volume"
     ]

@@ -200,7 +200,10 @@ def test_an_unread_volume_is_a_failure_with_its_reason(cli, lab):
     result = cli.run("explain", volume_id)
 
     assert result.code == 1
-    assert "Forbidden: not yours" in lines_by_topic(result)["Level"]
+    assert lines_by_topic(result)["Level"] == "unknown: could not be read"
+    [error] = result.error_lines
+    assert "Forbidden: not yours; 1 volume could not be read: calm." in error
+    assert result.err.endswith("next: burstctl doctor\n")
 
 
 def test_a_hostile_name_is_inert(cli, lab):
@@ -246,7 +249,7 @@ def test_the_caps_are_checked_as_well(cli, lab):
     by_topic = lines_by_topic(cli.run("explain", waiting))["Guards"]
 
     assert "fleet_cap: 1 volume is away or on the way, and the policy's flip.fleet_cap is 1" in by_topic
-    assert by_topic.endswith("how to go on: runbooks/FlipRefused.md#fleet_cap")
+    assert by_topic.endswith("how to go on: burstctl runbook FlipRefused")
 
 
 def test_the_status_of_a_flip_and_what_its_return_waits_for(cli, lab):

@@ -45,7 +45,7 @@ def test_the_history_of_a_flip_and_its_return(cli, lab):
     # io1: 12.50 + 4,000 x 0.065 = 272.50, 262.50 more than gp2; 80 min are 262.50 / 730 x 4/3 = 0.48
     parts = (
         "18:00 level ok -> critical",
-        "18:00 alert BurstBalanceDraining: critical: ci-7, empty in about 10 min",
+        "18:00 alert BurstBalanceDraining: CRITICAL: ci-7 is empty in about 10 min",
         "delivered to terminal",
         "18:00 is to become io1 with 4,000 IOPS, requested by anna (user/moto) INC-7",
         "18:00 is on its way to io1 with 4,000 IOPS Requested by anna (user/moto)",
@@ -111,7 +111,7 @@ def test_a_hold_on_everything_is_in_each_volume_history(cli, lab):
     history = history_lines(cli, volume_id)
     assert "everything is put on hold for 60 min (until 19:00 UTC) by anna (user/moto): INC-42" in history
     assert "the hold on everything is lifted by anna (user/moto); it was: INC-42" in history
-    assert "has no entry for" in cli.run("history", other_id).err
+    assert "the ledger has no event, flip or alert of it" in cli.run("history", other_id).err
 
 
 def test_a_volume_long_deleted_has_its_history_without_a_call_to_aws(cli, lab):
@@ -131,24 +131,33 @@ def test_a_volume_long_deleted_has_its_history_without_a_call_to_aws(cli, lab):
     assert called == {"GetParametersByPath"}, "whose ledger it is, and nothing else"
 
 
-def test_since_limits_the_history(cli, lab):
+def test_last_limits_the_history(cli, lab):
     volume_id = add_warning(lab)
     cli.run("watch", "--once")
     lab.clock.advance(7200)
     cli.run("watch", "--once")
 
-    assert "18:00" not in cli.run("history", volume_id, "--since", "1h").out.partition("now")[0]
-    assert "18:00 level" in history_lines(cli, volume_id, "--since", "3h")
-    assert cli.run("history", volume_id, "--since", "yesterday").code == 2
+    assert "18:00" not in cli.run("history", volume_id, "--last", "1h").out.partition("now")[0]
+    assert "18:00 level" in history_lines(cli, volume_id, "--since", "3h"), "the older name"
+    assert cli.run("history", volume_id, "--last", "yesterday").code == 2
+
+
+def test_a_volume_that_neither_aws_nor_the_ledger_knows_is_a_failure(cli, lab):
+    result = cli.run("history", "vol-0123456789abcdef0")
+
+    assert (result.code, result.out) == (1, "")
+    assert result.error_lines == ["error: no volume vol-0123456789abcdef0 in us-east-1."]
 
 
 def test_most_volumes_have_no_history(cli, lab):
-    result = cli.run("history", "vol-0123456789abcdef0")
+    volume_id = add_calm(lab, "calm")
+
+    result = cli.run("history", "calm")
 
     assert (result.code, result.out) == (0, "")
-    assert "the ledger has no entry for vol-0123456789abcdef0" in result.err
+    assert f"{volume_id} (calm): the ledger has no event, flip or alert of it" in result.err
     assert not cli.ledger_path.parent.exists()
-    document = cli.run("history", "vol-0123456789abcdef0", "--json").document
+    document = cli.run("history", volume_id, "--json").document
     assert document["entries"] == []
     assert document["now"]["quota"] == {"used": 0, "of": 4, "next_at": None, "spent": []}
 

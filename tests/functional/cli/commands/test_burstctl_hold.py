@@ -162,9 +162,7 @@ def test_a_volume_that_does_not_exist_is_not_held_and_the_others_are(cli, lab):
     result = place_hold(cli, "vol-0123456789abcdef0", known)
 
     assert result.code == 1
-    assert result.error_lines == [
-        "burstctl: there is no volume vol-0123456789abcdef0 in us-east-1: it is not held"
-    ]
+    assert result.error_lines == ["error: no volume vol-0123456789abcdef0 in us-east-1."]
     assert cli.entry_kinds(known) == ["held"]
     assert cli.entry_kinds("vol-0123456789abcdef0") == []
 
@@ -193,7 +191,7 @@ def test_without_credentials_nothing_is_done_unless_the_ledger_is_named(cli, lab
 
     assert (refused.code, refused.out) == (1, "")
     text = " ".join(refused.err.split())
-    assert "cannot determine whether a watchdog is deployed in us-east-1" in text
+    assert "cannot find out whether a watchdog is deployed in us-east-1" in text
     assert named.code == 0
     if command == "hold":
         text = " ".join(named.out.split())
@@ -264,7 +262,7 @@ def test_without_a_stack_or_a_ledger_nothing_is_held_and_that_is_a_failure(cli, 
     result = cli.run("hold", "--all", "--for", "6h", "--reason", "x")
 
     assert (result.code, result.out) == (1, "")
-    assert result.error_lines == ["burstctl: no stack and no ledger in us-east-1: nothing was held."]
+    assert result.error_lines == ["error: nothing was held: no stack and no ledger in us-east-1."]
     assert "--region NAME, --region all, or --ledger sqlite:PATH" in result.err
     assert not cli.ledger_path.parent.exists()
 
@@ -360,7 +358,7 @@ def test_release_takes_an_externally_changed_volume_back_into_care(cli, lab):
     cli.run("watch", "--act", "--once")
     lab.fleet.modify(volume_id, volume_type="gp2")
     lab.clock.advance(3600)
-    assert "changed by others" in cli.run("watch", "--act", "--once").err
+    assert "was reverted to gp2" in cli.run("watch", "--act", "--once").err
     lab.clock.advance(60)
     assert count_modify_calls(lab) == 1
 

@@ -235,7 +235,7 @@ def test_a_volume_that_does_not_exist(cli, lab):
     result = cli.run("plot", "vol-0123456789abcdef0", "--json")
 
     assert (result.code, result.out) == (1, "")
-    assert "there is no volume vol-0123456789abcdef0 in us-east-1" in result.error_lines[0]
+    assert "no volume vol-0123456789abcdef0 in us-east-1" in result.error_lines[0]
 
 
 @pytest.mark.parametrize("action", ["DescribeVolumes", "GetMetricData"])
@@ -277,7 +277,8 @@ def test_without_matplotlib_the_error_names_the_package_and_the_alternatives(cli
 
     assert result.code == 2
     assert "--to needs matplotlib" in result.error_lines[0]
-    assert "pip install 'burstwatch[desk]'" in result.error_lines[0]
+    assert "leave --to out" in result.error_lines[0]
+    assert "py3-none-any.whl[pictures]', or '.[pictures]' in a checkout" in result.error_lines[0]
     assert cli.run("plot", volume_id).code == 0
 
 

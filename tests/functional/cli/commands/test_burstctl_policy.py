@@ -27,7 +27,54 @@ def test_every_fault_is_reported_at_once_each_with_its_line_and_path(cli):
     places = {line.partition(": ")[0] for line in result.out.splitlines()}
     assert places == {"bad.yaml:3", "bad.yaml:5", "bad.yaml:6", "bad.yaml:8"}
     assert "bad.yaml:5: levels.warning_within: 'soon' is not a valid duration" in result.out
-    assert result.error_lines == ["burstctl: bad.yaml has 4 faults"]
+    assert result.error_lines == ["error: bad.yaml has 4 faults"]
+
+
+def test_faults_are_in_the_order_of_their_lines(cli):
+    (cli.directory / "bad.yaml").write_text(BAD.replace("version: 1\n", "") + "version: 2\n")
+
+    result = cli.run("policy", "check", "bad.yaml")
+
+    places = [line.partition(": ")[0] for line in result.out.splitlines()]
+    assert places == [f"bad.yaml:{line}" for line in (2, 4, 5, 7, 8)]
+
+
+def test_an_unknown_key_names_the_key_that_was_probably_meant(cli):
+    (cli.directory / "bad.yaml").write_text("version: 1\nmode:\n  highst: propose\nflips: {}\n")
+
+    result = cli.run("policy", "check", "bad.yaml")
+
+    assert result.out.splitlines() == [
+        "bad.yaml:3: mode.highst: unknown key; did you mean highest? Known here: default, highest,"
+        " opt_in_tag",
+        "bad.yaml:4: flips: unknown key; did you mean flip? Known here: alerts, cadence, flip, flip_back,"
+        " lead, levels, mode, resources, schema, telemetry, version, windows",
+    ]
+
+
+def test_a_tab_is_shown_in_its_line_with_a_caret_below_it(cli):
+    (cli.directory / "tab.yaml").write_text("version: 1\nmode:\n\tdefault: observe\n")
+
+    result = cli.run("policy", "check", "tab.yaml")
+
+    assert result.code == 2
+    assert result.out.splitlines() == [
+        "tab.yaml:3: not YAML: while scanning for the next token found character '\\t' that cannot start any"
+        " token in column 1; indent with spaces, not tabs",
+        "    →default: observe",
+        "    ^",
+    ]
+
+
+def test_the_caret_of_another_mistake_is_below_the_place_too(cli):
+    (cli.directory / "bad.yaml").write_text("version: 1\nmode: {default: observe\nlevels: 1\n")
+
+    result = cli.run("policy", "check", "bad.yaml")
+
+    where, line, caret = result.out.splitlines()
+    assert where.startswith("bad.yaml:3: not YAML: while parsing a flow mapping expected ',' or '}'")
+    assert where.endswith("in column 7; fix the syntax")
+    assert (line, caret.index("^")) == ("    levels: 1", 4 + 6)
 
 
 def test_faults_in_json(cli):
@@ -41,12 +88,16 @@ def test_faults_in_json(cli):
     assert fault.startswith("bad.yaml:3: alerts.color: unknown key")
 
 
-def test_a_good_policy_is_one_line(cli):
+def test_a_good_policy_is_one_line_and_what_to_run_next(cli):
     (cli.directory / "good.yaml").write_text("version: 1\n")
 
     result = cli.run("policy", "check", "good.yaml")
 
-    assert (result.code, result.out, result.err) == (0, "good.yaml: OK\n", "")
+    assert (result.code, result.out) == (0, "good.yaml: OK\n")
+    assert result.err.splitlines() == [
+        "next: burstctl backtest --policy good.yaml",
+        "      burstctl policy push good.yaml",
+    ]
 
 
 def test_without_a_file_the_policy_in_force_is_checked(cli):
@@ -56,11 +107,32 @@ def test_without_a_file_the_policy_in_force_is_checked(cli):
     assert cli.run("policy", "check").code == 2
 
 
-def test_an_unreadable_file_is_a_fault(cli):
-    result = cli.run("policy", "check", "nowhere.yaml")
+@pytest.mark.parametrize(
+    ("arguments", "environment", "advice"),
+    [
+        (["nowhere.yaml"], {}, "give FILE another path"),
+        (["--policy", "nowhere.yaml"], {}, "give --policy another path"),
+        (
+            [],
+            {"BURSTWATCH_POLICY": "nowhere.yaml"},
+            "correct the path in the environment variable",
+        ),
+    ],
+)
+def test_a_missing_file_is_a_fault_that_names_what_named_the_file(cli, arguments, environment, advice):
+    cli.set(**environment)
+
+    result = cli.run("policy", "check", *arguments)
 
     assert result.code == 2
-    assert "nowhere.yaml: cannot be read: No such file or directory" in result.out
+    assert result.out.startswith(f"nowhere.yaml: cannot be read: No such file or directory; {advice}")
+
+
+def test_a_push_names_the_missing_file_as_the_argument(cli):
+    result = cli.run("policy", "push", "nowhere.yaml", "--dry-run")
+
+    assert result.code == 2
+    assert "nowhere.yaml: cannot be read: No such file or directory; give FILE another path" in result.err
 
 
 def test_what_is_shown_is_a_policy_with_every_default_that_reads_back_as_itself(cli):
@@ -69,12 +141,34 @@ def test_what_is_shown_is_a_policy_with_every_default_that_reads_back_as_itself(
     result = cli.run("policy", "show")
 
     assert result.code == 0
-    assert result.err == "policy: policy.yaml (found here)\n"
+    assert result.err == "policy: policy.yaml (found here)\nnext: burstctl doctor\n"
     document = yaml.load(result.out, Loader=yaml.BaseLoader)
     assert document["levels"]["warning_within"] == "45m"
     assert document["levels"]["critical_within"] == "15m"
     (cli.directory / "again.yaml").write_text(result.out)
     assert cli.run("policy", "show", "--policy", "again.yaml").out == result.out
+
+
+def test_a_comment_has_the_meaning_of_each_setting_and_marks_a_changed_one(cli):
+    (cli.directory / "policy.yaml").write_text("version: 1\nlevels:\n  warning_within: 45m\n")
+
+    lines = cli.run("policy", "show").out.splitlines()
+
+    changed = lines.index("  warning_within: 45m")
+    assert lines[changed - 1] == "  # CHANGED. duration; default 1h: warning when empty within this time"
+    assert sum("CHANGED" in line for line in lines) == 1
+
+
+def test_a_policy_that_comments_would_make_too_long_is_shown_without_them(cli):
+    windows = "".join(f"  w{n}: {{cron: 0 22 * * *, zone: UTC, duration: 8h}}\n" for n in range(80))
+    (cli.directory / "policy.yaml").write_text(f"version: 1\nwindows:\n{windows}")
+
+    result = cli.run("policy", "show")
+
+    assert "#" not in result.out
+    assert "without comments: with them, it would exceed the 8,192 bytes of a policy" in result.err
+    (cli.directory / "again.yaml").write_text(result.out)
+    assert cli.run("policy", "check", "again.yaml").code == 0
 
 
 WINDOWS = """\
@@ -172,7 +266,7 @@ def test_a_bad_policy_in_force_is_not_shown_but_rejected(cli):
 
     assert result.code == 2
     assert result.out == ""
-    assert "burstctl: the policy is rejected:" in result.err
+    assert "error: the policy is rejected:" in result.err
 
 
 ALIASES = "version: 1\na0: &a0 {x: 1}\n" + "\n".join(

@@ -305,7 +305,7 @@ def test_a_page_that_cannot_be_finished_leaves_the_old_one(cli, lab, page, monke
     result = cli.run("report", "--html", page)
     assert result.code == 1
     assert result.error_lines == [
-        f"burstctl: {page} could not be written (No space left on device); what was there is there still"
+        f"error: {page} could not be written (No space left on device); what was there is there still"
     ]
     assert page.read_text() == "the old one"
 
@@ -410,5 +410,6 @@ def test_without_the_libraries_for_pages_it_names_what_to_install(cli, lab, page
     result = cli.run("report", "--html", page)
     assert result.code == 2
     [text] = result.error_lines
-    assert "jinja2, which is not installed here: pip install 'burstwatch[desk]'" in text
+    assert "jinja2, which is not installed here; install the extra 'pictures': pip install" in text
+    assert "py3-none-any.whl[pictures]', or '.[pictures]' in a checkout" in text
     assert lab.faults.call_counts() == {}

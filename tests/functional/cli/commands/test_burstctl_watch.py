@@ -53,7 +53,7 @@ def test_once_evaluates_records_and_alerts(cli, lab):
     assert result.code == 3
     assert [line.split()[0] for line in result.out.splitlines()] == ["LEVEL", "critical", "ok"]
     assert "alerts: terminal" in result.err
-    assert "critical: ci-7, empty in about 10 min" in result.err
+    assert "CRITICAL: ci-7 is empty in about 10 min" in result.err
     with SqliteLedger.open(cli.ledger_path) as ledger:
         assert [entry.kind for entry in ledger.entries(critical)] == [
             EntryKind.LEVEL_CHANGED,
@@ -87,7 +87,7 @@ def test_many_alerts_at_once_are_one_digest(cli, lab):
 
     result = cli.run("watch", "--once")
 
-    assert "11 burst-balance alerts at once in us-east-1" in result.err
+    assert "11 burst-balance alerts at once (us-east-1)" in result.err
     assert result.err.count("What to do:") == 1
 
 
@@ -135,7 +135,7 @@ def test_a_webhook_that_others_may_use_is_warned_of_and_used(cli, lab, mode):
         (cli.directory / "webhook").chmod(mode)
         result = cli.run("watch", "--once", "--slack-webhook-file", "webhook")
     assert len(received) == 1
-    assert f"(mode {mode:04o}): chmod 600 it" in result.err
+    assert f"(mode {mode:04o}).\n  fix: chmod 600 webhook\n" in result.err
     assert "secretsecret" not in result.err
 
 
@@ -154,7 +154,7 @@ def test_alerts_go_to_slack_whose_address_is_shown_nowhere(cli, lab, from_file):
     assert len(received) == 1
     assert "ci-7" in received[0]
     assert "alerts: terminal, slack" in result.err
-    assert "critical: ci-7" in result.err, "the terminal gets it as well"
+    assert "CRITICAL: ci-7" in result.err, "the terminal gets it as well"
     assert "secretsecret" not in result.err + result.out
 
 
@@ -171,8 +171,7 @@ def test_a_slack_that_never_finishes_an_answer_keeps_no_pass_from_its_flips(cli,
     assert modification_targets(lab, volume_id) == ["gp3"]
     assert slack.all_messages
     assert any(
-        "burstctl: slack: " in complaint and "for the next pass" in complaint
-        for complaint in result.error_lines
+        "error: slack: " in complaint and "for the next pass" in complaint for complaint in result.error_lines
     )
 
 
@@ -182,7 +181,7 @@ def test_an_alert_that_a_channel_refuses_is_a_failure_and_waits(cli, lab):
         cli.set(BURSTWATCH_SLACK_WEBHOOK=address)
         result = cli.run("watch", "--once")
     assert result.code == 1
-    assert result.error_lines[0].startswith("burstctl: slack: 1 alert waits for the next pass: ")
+    assert result.error_lines[0].startswith("error: slack: 1 alert waits for the next pass: ")
 
     with a_webhook() as (address, received):
         cli.set(BURSTWATCH_SLACK_WEBHOOK=address)
@@ -196,7 +195,7 @@ def test_an_alert_that_a_channel_refuses_is_a_failure_and_waits(cli, lab):
     [
         (None, "the Slack webhook cannot be read from webhook: No such file or directory"),
         (b"\xff\xfe", "the Slack webhook cannot be read from webhook: it is not text"),
-        (b"\n", "webhook is empty: put the address of the Slack webhook into it"),
+        (b"\n", "webhook is empty."),
         (b"ftp://x", "the Slack webhook's address (a secret, so not shown) is not an https:// one"),
     ],
 )
@@ -208,7 +207,7 @@ def test_a_webhook_that_cannot_be_used_is_a_usage_error(cli, lab, content, messa
     result = cli.run("watch", "--once", "--slack-webhook-file", "webhook")
 
     assert result.code == 2
-    assert result.error_lines[0].startswith(f"burstctl: {message}")
+    assert result.error_lines[0].startswith(f"error: {message}")
 
 
 def test_alerts_go_to_an_sns_topic(cli, lab):
@@ -247,7 +246,10 @@ def test_a_pass_shows_only_what_is_not_calm_and_sums_up_in_a_line(cli, lab):
 
     assert [line.split()[0] for line in result.out.splitlines()] == ["LEVEL", "warning"]
     assert "watching us-east-1 every 1m; press Ctrl-C to stop (within 15 s)" in result.err
-    assert "18:00 UTC: 1 warning, 1 ok; newest datapoint 60 s old" in result.err.splitlines()
+    assert (
+        "18:00 UTC: looked at 2 of 2 volumes; fleet: 1 warning, 1 ok; newest datapoint 60 s old"
+        in result.err.splitlines()
+    )
 
 
 def test_a_tick_that_was_done_is_not_done_again(cli, lab):
@@ -276,7 +278,7 @@ def test_a_pass_that_fails_is_one_line_and_the_next_one_comes(cli, fast_lab, mon
     result = cli.run("watch", "--passes", "3")
 
     assert len(result.error_lines) == 1
-    assert result.error_lines[0].startswith("burstctl: unexpected LookupError: a bug;")
+    assert result.error_lines[0].startswith("error: unexpected LookupError: a bug.")
     assert "Traceback" not in result.err
     assert result.err.count("What to do:") == 1, "a later pass did what the first could not"
     assert result.code == 3, "the last pass counts"
@@ -291,7 +293,7 @@ def test_an_aws_that_is_down_for_a_pass_does_not_end_the_watch(cli, fast_lab):
     result = cli.run("watch", "--passes", "4")
 
     assert len(result.error_lines) == 1
-    assert "ec2:DescribeVolumes failed (AuthFailure)" in result.error_lines[0]
+    assert "this machine's clock is " in result.error_lines[0], "AWS refuses the time of the signature"
     assert result.err.count("What to do:") == 1
 
 
@@ -317,7 +319,7 @@ def test_an_endpoint_without_a_date_header_is_retried(cli, lab, monkeypatch):
     result = cli.run("watch", "--passes", "1")
 
     assert waits == [5.0]
-    assert result.error_lines[0].startswith("burstctl: no pass: reading the endpoint's clock failed")
+    assert result.error_lines[0].startswith(f"error: no pass: {lab.url} could not be reached")
     assert result.code == 0
 
 
@@ -362,7 +364,7 @@ def test_a_second_signal_ends_it_at_once(cli, lab):
         _, text = process.communicate(timeout=10)
 
     assert process.returncode == 130
-    assert "burstctl: interrupted" in text
+    assert "interrupted" in text
 
 
 def test_two_watches_on_one_ledger_alert_once(cli, fast_lab):
@@ -433,7 +435,7 @@ def test_a_watch_continues_without_a_known_account(cli, lab):
     add_calm(lab)
     lab.faults.add(Fault(action="GetCallerIdentity", kind="error", code="AccessDenied", status=403))
     result = cli.run("watch", "--once")
-    assert "account unknown" in result.err
+    assert "the account is not known, so the ledger is not checked against it" in result.err
     assert result.code == 0
 
 

@@ -132,9 +132,9 @@ def test_a_refusal_names_its_guard_its_reason_and_its_end_in_every_pass(cli, lab
         assert "INC-42, until 2026-11-21T18:00:00Z" in item.err
         assert "hold: everything is kept as it is for 24 h (until 18:00 Sat UTC), by" in item.err
         assert "refused: held" in item.out
-        assert "how to go on: runbooks/FlipRefused.md#held" in item.err
-    assert "flip refused: etcd-1" in first.err
-    assert "flip refused: etcd-1" not in second.err, "people hear of it once"
+        assert "how to go on: burstctl runbook FlipRefused" in item.err
+    assert ": etcd-1 was not flipped to " in first.err
+    assert ": etcd-1 was not flipped to " not in second.err, "people hear of it once"
     assert run_passes(cli, lab, 1).code == 4
     assert count_modify_calls(lab) == 0
 
@@ -296,13 +296,13 @@ def test_an_externally_changed_volume_is_flipped_back_once_released(cli, lab):
     lab.clock.advance(3600)
 
     reported = " ".join(cli.run("watch", "--act", "--once").err.split())
-    assert "changed by others: etcd-1 was made io2 with 5,000 IOPS" in reported
+    assert "WARNING: etcd-1 was made io2 with 5,000 IOPS" in reported
     assert "Then the watchdog flips it back to gp2 when its load is calm." in reported
     assert "LeftOnTarget" not in reported
 
     reminded = " ".join(run_passes(cli, lab, 1, every_s=86_400).err.split())
     # io2: 100 x 0.125 + 5,000 x 0.065 = 337.50, 327.50 more than gp2; / 730 x 24 = 10.77
-    assert "left on target: etcd-1 is still io2 after" in reminded
+    assert "WARNING: etcd-1 is still io2 after" in reminded
     assert "$10.77 a day more" in reminded
     assert "It was gp2 before it was changed to io2 with 5,000 IOPS." in reminded
     assert modification_targets(lab, volume_id) == ["io1", "io2"]
@@ -337,11 +337,11 @@ def test_a_return_that_cannot_be_made_is_reported_daily(cli, lab, tags):
 
     early = run_passes(cli, lab, 2, every_s=43_200).err
     late = " ".join(run_passes(cli, lab, 1, every_s=3_600).err.split())
-    assert "left on target" not in early
-    assert "left on target: etcd-1 is still" in late
+    assert "burstctl runbook LeftOnTarget" not in early
+    assert "WARNING: etcd-1 is still" in late
     assert "It should have returned by now, but waits for calm: CloudWatch does not show its load." in late
-    assert "left on target" not in run_passes(cli, lab, 1, every_s=3_600).err
-    assert "left on target" in run_passes(cli, lab, 1, every_s=86_400).err
+    assert "burstctl runbook LeftOnTarget" not in run_passes(cli, lab, 1, every_s=3_600).err
+    assert "burstctl runbook LeftOnTarget" in run_passes(cli, lab, 1, every_s=86_400).err
 
 
 def test_a_volume_left_on_its_target_names_the_stop_of_all_flips_as_the_reason(cli, lab):
@@ -352,7 +352,7 @@ def test_a_volume_left_on_its_target_names_the_stop_of_all_flips_as_the_reason(c
 
     text = " ".join(cli.run("watch", "--act", "--once").err.split())
 
-    assert "left on target: etcd-1 is still io1" in text
+    assert "WARNING: etcd-1 is still io1" in text
     assert "The policy's mode.highest is propose, which stops every automatic modification." in text
 
 
@@ -373,10 +373,13 @@ def test_with_all_flips_stopped_a_timed_manual_flip_is_left_as_well(cli, lab):
     soon = run_passes(cli, lab, 12).err
     a_day_later = run_passes(cli, lab, 1, every_s=86_400).err
 
-    assert "left on target: calm is still io1" in first
+    assert "WARNING: calm is still io1" in first
     assert "The policy's mode.highest is propose, which stops every automatic modification." in first
     assert f"burstctl flip-back {volume_id}" in first
-    assert ("left on target" in soon, "left on target" in a_day_later) == (False, True)
+    assert ("burstctl runbook LeftOnTarget" in soon, "burstctl runbook LeftOnTarget" in a_day_later) == (
+        False,
+        True,
+    )
     assert modification_targets(lab, volume_id) == ["io1"]
     assert cli.run("flip-back", volume_id, "--yes").code == 0
     assert modification_targets(lab, volume_id) == ["io1", "gp2"]
@@ -409,7 +412,7 @@ def test_a_return_on_hold_for_a_day_names_the_hold_and_what_lifts_it(cli, lab, e
 
     text = " ".join(run_passes(cli, lab, 2, every_s=45_000).err.split())
 
-    assert "left on target: calm is still io1" in text
+    assert "WARNING: calm is still io1" in text
     assert "It should have returned by now, but it is on hold by" in text
     assert "until 2026-11-23T19:00:00Z" in text
     assert f"burstctl release {target}" in text

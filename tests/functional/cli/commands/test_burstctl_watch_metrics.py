@@ -22,8 +22,11 @@ from burstctl.watch.exporter_collector import FleetCollector
 from burstctl.watch.exporter_http_server import metrics_server
 from burstctl.watch.exporter_metrics import MAX_VOLUMES, METRICS, MetricKind
 from burstctl.watch.loop import FinishedPass, PassStatus
+from burstwatch.core.assessment.assess_instance import InstanceReading, assess_instance
 from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
+from burstwatch.core.instances.instance_buckets import INSTANCE_IO
 from burstwatch.core.ledger.flip_state import FlipStatus, Hold
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
@@ -34,9 +37,11 @@ from support.builders.core_values import (
     a_flip,
     a_volume,
     an_assessment,
+    an_instance,
     at,
     balances,
     draining_to,
+    sparse_balances,
 )
 from support.cli_session import (
     ROOT,
@@ -111,6 +116,36 @@ def test_a_draining_volume_is_exported_in_base_units(collector):
         (*key, "ci-7", "gp2", "i-0a1", "propose"): 1
     }
     assert sample_values(collector, exporter_metrics.SOONEST_EMPTY) == {(): pytest.approx(340)}
+
+
+def a_draining_instance():
+    """An m5.large with 12 % of its I/O credits, which two gp3 volumes of 3,000 IOPS drain."""
+    ceilings = tuple(
+        VolumeCeiling(volume_id=f"vol-0b{number}", volume_type="gp3", iops=3_000, mib_s=125)
+        for number in range(2)
+    )
+    return a_decision(
+        assess_instance(
+            an_instance(tags={"Name": "build-host"}, ceilings=ceilings),
+            INSTANCE_IO,
+            InstanceReading(balance=sparse_balances(*(17.28 - 0.88 * index for index in range(7)))),
+            now_s=at("12:00"),
+            telemetry=Policy().telemetry,
+        )
+    )
+
+
+def test_a_draining_bucket_of_an_instance_is_exported_under_the_instance(collector):
+    collector.record_pass(a_finished_pass(a_draining_instance()))
+
+    key = ("i-0a1", "instance-io")
+    assert sample_values(collector, exporter_metrics.BUCKET_BALANCE) == {key: pytest.approx(0.12)}
+    assert sample_values(collector, exporter_metrics.BUCKET_INFO) == {
+        (*key, "build-host", "instance", "m5.large", "propose"): 1
+    }
+    assert sample_values(collector, exporter_metrics.BUCKET_DRAIN).keys() == {key}
+    assert sample_values(collector, exporter_metrics.BUCKET_TIME_TO_EMPTY).keys() == {key}
+    assert exported_volume_ids(collector) == []
 
 
 def test_a_calm_volume_has_no_metrics_of_its_own_and_loses_those_it_had(collector):
@@ -315,7 +350,8 @@ def test_every_metric_is_written_with_its_help_and_type(collector):
     )
     served = replace(an_assessment(draining_to(20, 3)), consumed_read_iops=1000.0, consumed_write_iops=2000.0)
     decision = replace(a_decision(served), flip=flip)
-    collector.record_pass(a_finished_pass(decision, fleet=fleet, api_calls={"ec2:DescribeVolumes": 1}))
+    decisions = (decision, a_draining_instance())
+    collector.record_pass(a_finished_pass(*decisions, fleet=fleet, api_calls={"ec2:DescribeVolumes": 1}))
     with socket.socket() as bound_socket:
         bound_socket.bind(("127.0.0.1", 0))
         port = bound_socket.getsockname()[1]
@@ -343,7 +379,7 @@ def test_a_port_that_is_taken_is_a_usage_error_before_any_call_to_aws(cli, lab):
 
     assert result.code == 2
     assert result.error_lines == [
-        f"burstctl: port {port} at 127.0.0.1 is taken: give another --metrics-port; 0: any free port"
+        f"error: port {port} at 127.0.0.1 is taken: give another --metrics-port; 0: any free port"
     ]
     assert not lab.faults.call_counts()
 
@@ -361,7 +397,7 @@ def test_an_address_of_another_machine_is_a_usage_error(cli, lab, address, monke
 
     assert result.code == 2
     assert result.error_lines == [
-        f"burstctl: --metrics-address {address!r} is not an address of this machine: omit it for 127.0.0.1"
+        f"error: --metrics-address {address!r} is not an address of this machine: omit it for 127.0.0.1"
     ]
 
 
@@ -395,7 +431,7 @@ def test_an_error_in_the_exporter_does_not_end_the_watch(cli, lab, monkeypatch):
     result = cli.run("watch", "--passes", "1", "--metrics-port", "0")
 
     assert result.code == 3
-    assert result.error_lines[0].startswith("burstctl: unexpected LookupError: a bug;")
+    assert result.error_lines[0].startswith("error: unexpected LookupError: a bug.")
 
 
 def test_without_metrics_the_exporter_is_not_imported():

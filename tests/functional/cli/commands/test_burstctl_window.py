@@ -174,9 +174,7 @@ def test_an_unknown_name_is_a_usage_error_and_the_known_ones_are_listed(cli, lab
     result = cli.run("window", *command)
 
     assert result.code == 2
-    assert result.error_lines == [
-        "burstctl: there is no window 'nope'; known: nightly, sale, manual, release"
-    ]
+    assert result.error_lines == ["error: there is no window 'nope'; known: nightly, sale, manual, release"]
 
 
 def test_a_start_without_a_terminal_needs_a_yes(cli, lab):

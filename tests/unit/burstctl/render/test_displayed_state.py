@@ -6,7 +6,8 @@ import pytest
 
 from burstctl.explain.explanation import Explanation, render_explanation, urgent_lines
 from burstctl.render.pass_summary import format_level_counts
-from burstctl.render.table import describe_depletion, level_label, narrow_table, render_plain
+from burstctl.render.resource_rows import describe_depletion, level_label, select_rows
+from burstctl.render.table import narrow_table, render_plain
 from burstctl.report.page_data import level_counts, level_of
 from burstwatch.core.alerts.alert import AlertKind, format_sentences, format_title
 from burstwatch.core.assessment.severity import Level
@@ -95,8 +96,7 @@ def test_the_next_command_comes_first_when_something_is_critical():
     lines, text = explain(a_decision(an_assessment(draining_to(18, 3, count=20))), verbose=False)
     assert lines == [
         "CRITICAL: empty in about 5 min (12:05), not before 12:05 UTC",
-        "  burstctl flip vol-0a1 --region us-east-1 --to gp3 --iops 3000 \\",
-        "      --throughput 128",
+        "  burstctl flip vol-0a1 --region us-east-1 --to gp3 --iops 3000 --throughput 128",
         "AWS is expected to take 15 min to 50 min for 100 GiB; empty in about 5 min;",
         "  reduce load until then.",
     ]
@@ -115,13 +115,13 @@ def test_a_calm_volume_has_nothing_to_do_first():
 def test_an_exhausted_volume_that_refills_is_reported_as_refilling_everywhere():
     decision = a_decision(an_assessment(draining_to(3, -0.2, count=14)), a_state(level=Level.EXHAUSTED))
     lines, text = explain(decision)
-    assert lines == ["EXHAUSTED: refilling, full in 8 h"]
-    assert text["Estimate"] == "none: refilling, full in 8 h"
+    assert lines == ["EXHAUSTED: empty, refilling (5 % in 10 min)"]
+    assert text["Estimate"] == "none: empty, refilling (5 % in 10 min)"
     assert text["Next step"].startswith("none: ")
-    assert describe_depletion(decision, NOW_S) == "refilling, full in 8 h"
+    assert describe_depletion(decision, NOW_S) == "empty, refilling (5 % in 10 min)"
     [alert] = decision.alerts
-    assert format_title(alert) == "exhausted: vol-0a1 is refilling, 3.0 % so far (i-0a1)"
-    assert any("; refilling" in sentence for sentence in format_sentences(alert))
+    assert format_title(alert) == "EXHAUSTED: vol-0a1 is refilling, 3.0 % so far (us-east-1)"
+    assert any(", refilling at " in sentence for sentence in format_sentences(alert))
 
 
 # -- a volume that AWS changes is not shown as exhausted
@@ -134,7 +134,9 @@ def test_a_volume_that_aws_is_changing_is_shown_as_changing(direction):
     assert (level_label(decision), level_of(decision)) == ("changing", "changing")
     assert format_level_counts([decision]) == "1 changing"
     assert level_counts([decision])["exhausted"] == 0
-    lines = render_plain(narrow_table(a_report(decision), shows_all=False, bar=None)).splitlines()
+    lines = render_plain(
+        narrow_table(*select_rows([a_report(decision)], shows_all=False), bar=None)
+    ).splitlines()
     assert lines[1].split()[0] == "changing"
     assert not [line for line in lines if line.startswith("exhausted")]
     assert max(map(display_width, lines)) <= 80
@@ -148,11 +150,12 @@ def test_the_alert_of_a_volume_that_aws_is_changing_begins_with_that():
     [alert] = explained_in_progress(balances(*[0.0] * 20)).alerts
     assert alert.kind is AlertKind.EXHAUSTED, "it is still one that wakes people"
     assert format_title(alert) == (
-        "changing: vol-0a1 has no credits left while AWS makes it gp3 with 3,000 IOPS and 128 MiB/s (i-0a1)"
+        "CHANGING: vol-0a1 has no credits left while AWS makes it gp3 with 3,000 IOPS and 128 MiB/s"
+        " (us-east-1)"
     )
     text = format_sentences(alert)
     assert text[0].startswith("Requested from AWS at 11:48 UTC; by its balance it would be exhausted: ")
-    assert any(line.endswith("its credits are exhausted; reduce load until then.") for line in text)
+    assert any(line.endswith("; reduce load until then.") for line in text)
 
 
 def test_a_volume_found_on_target_is_no_longer_exhausted():
@@ -166,6 +169,7 @@ def test_a_volume_found_on_target_is_no_longer_exhausted():
     assert (decision.flip.status, decision.level) == (FlipStatus.ON_TARGET, Level.UNKNOWN)
     assert decision.assessment.balance_pct is None
     assert describe_depletion(decision, NOW_S) == "no burst credits"
+    assert level_label(decision) == "fixed"
 
 
 def test_a_volume_that_returned_has_no_level_before_its_first_fresh_datapoint():

@@ -8,7 +8,7 @@ from burstlab.fake_aws.metrics import read_datapoints
 from burstlab.model.bucket import FULL_CREDITS
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import FleetError, LabFleet, LabInstance, LabSettings
-from burstlab.model.fleet_file import FleetFileError, read_volumes
+from burstlab.model.fleet_file import FleetFileError, read_fleet
 from burstlab.model.load import Cycle
 from burstlab.model.volume import LabVolume
 
@@ -418,7 +418,7 @@ def test_a_malicious_fleet_file_is_refused_in_a_short_sentence(tmp_path, text, m
     path = tmp_path / "fleet.yaml"
     path.write_text(text)
     with pytest.raises(FleetFileError) as exc_info:
-        read_volumes(path, datetime(2026, 11, 20, tzinfo=UTC))
+        read_fleet(path, datetime(2026, 11, 20, tzinfo=UTC))
     assert message in str(exc_info.value)
     assert len(str(exc_info.value)) < 1_000
 

@@ -149,8 +149,8 @@ def test_a_file_that_is_not_gzip_or_not_there_is_refused_by_name(tmp_path):
 
 BAD_TEXTS = [
     ("", "write NAME"),
-    ("steady:900@0", "KiB of load 'steady:900@0' is '0': give a number above 0, at most 256"),
-    ("steady:900@512", "give a number from 0 to 256"),
+    ("steady:900@0", "KiB of load 'steady:900@0' is '0': give a number above 0, at most 1024"),
+    ("steady:900@2048", "give a number from 0 to 1024"),
     ("steady:900%101", "reads of load 'steady:900%101' in per cent is '101': give a number from 0 to 100"),
     ("steady", "needs IOPS, such as steady:900"),
     ("steady:fast", "IOPS of steady is 'fast'"),

@@ -20,6 +20,7 @@ from burstwatch.core.alerts.alert import (
     make_alert_id,
     make_digest,
     make_policy_rejected,
+    make_test_alert,
     runbook_link,
 )
 from burstwatch.core.assessment.severity import Level
@@ -103,10 +104,23 @@ def test_an_alert_is_one_document():
             "region": "us-east-1",
             "account": "111122223333",
         },
+        "resource": {
+            "resource_id": "vol-0a1",
+            "resource_type": "ebs",
+            "bucket": "ebs-io",
+            "name": "ci-7",
+            "called": "ci-7",
+            "instance_type": None,
+            "region": "us-east-1",
+            "account": "111122223333",
+        },
         "reading": {
             "burst_balance_pct": 18.0,
             "credits": 972_000,
             "baseline_iops": 300,
+            "unit": "operations",
+            "baseline": 300,
+            "baseline_unit": "IOPS",
             "datapoint_at": "2026-11-20T11:59:00Z",
             "datapoint_age_s": 60,
             "unknown_reason": None,
@@ -157,8 +171,7 @@ def test_an_alert_is_one_document():
             "expected_least_s": 900,
             # 15 min, and 6 h for each of 100 / 1,024 TiB
             "expected_most_s": 3_009,
-            "duration": "AWS is expected to take 15 min to 50 min for 100 GiB; empty in about 5 min; reduce"
-            " load until then.",
+            "duration": "AWS is expected to take 15 min to 50 min for 100 GiB; reduce load until then.",
             "mode": "propose",
             "tag_faults": [],
             "proposal": a_draining_alert().evidence["proposal"],
@@ -170,6 +183,28 @@ def test_an_alert_is_one_document():
         "#VolumeDetails:volumeId=vol-0a1",
         "time": "2026-11-20T12:00:00Z",
     }
+
+
+A_TEST = make_test_alert(
+    "t1",
+    route="directly to the Slack webhook",
+    sender="anna (role/ops)",
+    location=HERE,
+    runbooks_url="runbooks",
+    now_s=int(at("14:00")),
+)
+
+
+def test_a_test_alert_is_marked_as_one_and_has_its_sender():
+    assert format_title(A_TEST) == (
+        "TEST: this message is a test of the alerts, and nothing is wrong (us-east-1)"
+    )
+    assert format_sentences(A_TEST) == [
+        "anna (role/ops) sent it with burstctl alert --test, directly to the Slack webhook."
+    ]
+    assert A_TEST.action == "Confirm to anna (role/ops) that it arrived. There is nothing else to do."
+    assert alert_urgency(A_TEST) is Level.OK
+    assert A_TEST.runbook == "runbooks/TestAlert.md"
 
 
 def alerts_of_every_kind() -> list[Alert]:
@@ -189,7 +224,7 @@ def alerts_of_every_kind() -> list[Alert]:
         runbooks_url="runbooks",
         now_s=int(at("14:00")),
     )
-    return [*tracked.alerts, *event_alerts().values(), digest, rejected]
+    return [*tracked.alerts, *event_alerts().values(), digest, A_TEST, rejected]
 
 
 ONE_OF_EACH = alerts_of_every_kind()
@@ -225,7 +260,7 @@ def test_an_alert_from_before_a_key_was_added_can_be_read():
         del document["evidence"][name]
     alert = Alert.from_document(document)
     assert (alert.reading["unknown_because"], alert.volume["called"]) == (None, None)
-    assert format_title(alert) == "critical: ci-7, empty in about 5 min (vol-0a1, i-0a1)"
+    assert format_title(alert) == "CRITICAL: ci-7 is empty in about 5 min (us-east-1)"
     assert "It has been draining" not in " ".join(format_sentences(alert))
 
 
@@ -344,6 +379,9 @@ def test_an_unknown_volume_has_no_numbers_but_a_reason():
         "burst_balance_pct": None,
         "credits": None,
         "baseline_iops": 300,
+        "unit": "operations",
+        "baseline": 300,
+        "baseline_unit": "IOPS",
         "datapoint_at": None,
         "datapoint_age_s": None,
         "unknown_reason": "read_failed",
@@ -378,13 +416,12 @@ def test_without_a_forecast_there_are_no_words():
 
 def test_a_draining_volume_in_words():
     alert = a_draining_alert()
-    assert format_title(alert) == "critical: ci-7, empty in about 5 min (vol-0a1, i-0a1)"
+    assert format_title(alert) == "CRITICAL: ci-7 is empty in about 5 min (us-east-1)"
     assert format_sentences(alert) == [
-        "Critical because at this pace it is empty within 15 min; it was ok.",
-        "Burst balance 18.0 % (972,000 credits) at 11:59 UTC; empty in about 5 min (12:05), not before"
+        "Burst balance 18.0 % at 11:59 UTC, draining at 2,700 credits/s; empty at about 12:05, not before"
         " 12:05 UTC.",
-        "AWS is expected to take 15 min to 50 min for 100 GiB; empty in about 5 min; reduce load until then.",
-        "It is draining at 2,700 credits/s; baseline 300 IOPS (100 GiB).",
+        "AWS is expected to take 15 min to 50 min for 100 GiB; reduce load until then.",
+        "972,000 credits left; baseline 300 IOPS (100 GiB).",
         "The drain began at 11:40 UTC or earlier.",
         "gp3 with 3,000 IOPS and 128 MiB/s costs $8.12 a month instead of $10.00"
         " (us-east-1 list prices of 2026-09-30).",
@@ -392,21 +429,38 @@ def test_a_draining_volume_in_words():
 
 
 @pytest.mark.parametrize(
-    ("changes", "first", "last"),
+    ("changes", "name", "facts"),
     [
-        ({}, "ci-7", " (vol-0a1, i-0a1)"),
-        ({"tags": {}}, "vol-0a1", " (i-0a1)"),
-        ({"device": "/dev/sdf"}, "ci-7", " (vol-0a1, /dev/sdf on i-0a1)"),
-        ({"device": "/dev/sdf", "instance_name": "build-3"}, "ci-7", " (vol-0a1, /dev/sdf on i-0a1 build-3)"),
-        ({"tags": {}, "device": "/dev/sdf"}, "vol-0a1", " (/dev/sdf on i-0a1)"),
-        ({"tags": A_CLAIM}, "claim data-etcd-0 in kube-system", " (vol-0a1, i-0a1)"),
-        ({"instance_id": None}, "ci-7", " (vol-0a1)"),
-        ({"instance_id": None, "tags": {}}, "vol-0a1", ""),
+        ({}, "ci-7", {"Volume": "vol-0a1", "Attached as": "i-0a1"}),
+        ({"tags": {}}, "vol-0a1", {"Attached as": "i-0a1"}),
+        ({"device": "/dev/sdf"}, "ci-7", {"Volume": "vol-0a1", "Attached as": "/dev/sdf on i-0a1"}),
+        (
+            {"device": "/dev/sdf", "instance_name": "build-3"},
+            "ci-7",
+            {"Volume": "vol-0a1", "Attached as": "/dev/sdf on i-0a1 build-3"},
+        ),
+        (
+            {"tags": A_CLAIM},
+            "claim data-etcd-0 in kube-system",
+            {"Volume": "vol-0a1", "Attached as": "i-0a1"},
+        ),
+        (
+            {"tags": A_CLAIM | {"Name": "etcd"}},
+            "etcd",
+            {
+                "Kubernetes": "claim data-etcd-0 namespace kube-system",
+                "Volume": "vol-0a1",
+                "Attached as": "i-0a1",
+            },
+        ),
+        ({"instance_id": None}, "ci-7", {"Volume": "vol-0a1"}),
+        ({"instance_id": None, "tags": {}}, "vol-0a1", {}),
     ],
 )
-def test_the_title_names_the_volume_by_all_that_is_known(changes, first, last):
-    reported = format_title(a_draining_alert(**changes))
-    assert reported == f"critical: {first}, empty in about 5 min{last}"
+def test_the_title_has_the_name_and_the_facts_have_the_ids_that_it_has_not(changes, name, facts):
+    message = message_from_alert(a_draining_alert(**changes))
+    assert message.title == f"CRITICAL: {name} is empty in about 5 min (us-east-1)"
+    assert dict(message.facts) == facts | {"Account": "111122223333"}
 
 
 @pytest.mark.parametrize(
@@ -424,43 +478,41 @@ def test_the_title_names_the_volume_by_all_that_is_known(changes, first, last):
 )
 def test_the_title_states_how_much_time_is_left(balance, expected):
     [alert] = a_decision(an_assessment(balance)).alerts
-    assert format_title(alert) == f"{alert.level}: vol-0a1, {expected} (i-0a1)"
+    assert format_title(alert) == f"{alert.level.upper()}: vol-0a1 is {expected} (us-east-1)"
 
 
 def test_a_reminder_contains_the_word_still():
     tracked = TrackedVolume()
     tracked.evaluate("10:00", draining_to(18, 3, count=20, newest_starts_at="09:58"))
     tracked.evaluate("12:00", draining_to(18, 3, count=20))
-    assert format_title(tracked.alerts[-1]).startswith("still critical: vol-0a1")
-    assert (
-        format_sentences(tracked.alerts[-1])[0] == "Critical because at this pace it is empty within 15 min."
-    )
+    assert format_title(tracked.alerts[-1]).startswith("STILL CRITICAL: vol-0a1 is ")
 
 
 @pytest.mark.parametrize(
-    ("balance", "why"),
+    ("balance", "rule", "is_stated"),
     [
-        (draining_to(18, 3, count=20), "Critical because at this pace it is empty within 15 min"),
+        (draining_to(18, 3, count=20), "at this pace it is empty within 15 min", False),
         # 20 % at 0.1 % a minute: 200 min; but at full burst 6.7 min.
-        (draining_to(20, 0.1), "Warning because it drains, and full burst would empty it within 8 min"),
-        (draining_to(23, 2.9, count=11), "Critical because at this pace it is empty within 8 min"),
-        (draining_to(50, 0.9, count=40), "Warning because at this pace it is empty within 60 min"),
-        (draining_to(0.9, 0.1, count=9), "Exhausted because the balance is at or below 1 %"),
+        (draining_to(20, 0.1), "it drains, and full burst would empty it within 8 min", True),
+        (draining_to(23, 2.9, count=11), "at this pace it is empty within 8 min", False),
+        (draining_to(50, 0.9, count=40), "at this pace it is empty within 60 min", False),
+        (draining_to(0.9, 0.1, count=9), "the balance is at or below 1 %", False),
     ],
 )
-def test_an_alert_names_the_rule_that_raised_it(balance, why):
+def test_an_alert_names_the_rule_that_raised_it_unless_the_title_has_it(balance, rule, is_stated):
     [alert] = a_decision(an_assessment(balance)).alerts
-    assert format_sentences(alert)[0] == f"{why}; it was ok."
+    assert alert.evidence["because"] == rule
+    sentence = f"{alert.level.capitalize()} because {rule}; it was ok."
+    assert (sentence in format_sentences(alert)) is is_stated
 
 
 def test_an_exhausted_volume_states_what_it_is_throttled_to():
     [alert] = a_decision(an_assessment(balances(*[0.0] * 20), volume=a_volume(8))).alerts
-    assert format_title(alert) == "exhausted: vol-0a1 is out of credits, throttled to 100 IOPS (i-0a1)"
-    assert format_sentences(alert)[1:] == [
-        "Burst balance 0.0 % (0 credits) at 11:59 UTC; empty now.",
-        "AWS is expected to take 15 min to 17 min for 8 GiB; its credits are exhausted; reduce load until"
-        " then.",
-        "Its balance is stable; baseline 100 IOPS (8 GiB).",
+    assert format_title(alert) == "EXHAUSTED: vol-0a1 is out of credits, throttled to 100 IOPS (us-east-1)"
+    assert format_sentences(alert) == [
+        "Burst balance 0.0 % at 11:59 UTC; empty now.",
+        "AWS is expected to take 15 min to 17 min for 8 GiB; reduce load until then.",
+        "0 credits left; baseline 100 IOPS (8 GiB).",
         "gp3 with 3,000 IOPS and 128 MiB/s costs $0.76 a month instead of $0.80"
         " (us-east-1 list prices of 2026-09-30).",
     ]
@@ -472,11 +524,11 @@ def test_a_recovered_volume_reports_how_it_is_now():
     # Refilling: 0.5 % a minute = 450 credits/s. 50 % last 1,000 s at the worst, less 60 s.
     tracked.evaluate("12:00", draining_to(50, -0.5, count=20), volume=a_volume(150))
     alert = tracked.alerts[-1]
-    assert format_title(alert) == "recovered: vol-0a1 (i-0a1)"
+    assert format_title(alert) == "RECOVERED: vol-0a1 (us-east-1)"
     assert format_sentences(alert)[0].endswith("; it was critical.")
     assert format_sentences(alert)[1:] == [
-        "Burst balance 50.0 % (2,700,000 credits) at 11:59 UTC; refilling; not empty before 12:16 UTC.",
-        "It is refilling at 450 credits/s; baseline 450 IOPS (150 GiB).",
+        "Burst balance 50.0 % at 11:59 UTC, refilling at 450 credits/s; not empty before 12:16 UTC.",
+        "2,700,000 credits left; baseline 450 IOPS (150 GiB).",
     ]
 
 
@@ -485,7 +537,7 @@ def test_a_recovered_volume_reports_how_it_is_now():
     [
         ({"balance": Series()}, "no datapoint for 30 min while attached to a running instance"),
         ({"balance": Series(), "volume": a_volume(attached=False)}, "it is not attached"),
-        ({"balance": Series(), "volume": a_volume(volume_type="gp3")}, "it is no longer a gp2 volume"),
+        ({"balance": Series(), "volume": a_volume(volume_type="gp3")}, "its type has no burst credits"),
         ({"balance": Series(), "volume": a_volume(1_000)}, "at its size it cannot become empty"),
         ({"balance": Series(), "instance_state": "stopped"}, "instance i-0a1 is stopped"),
     ],
@@ -500,7 +552,7 @@ def test_a_volume_without_data_explains_why(evidence, because):
 def test_a_gap_in_words():
     tracked = TrackedVolume()
     tracked.evaluate("12:00", Series())
-    assert format_title(tracked.alerts[-1]) == "unknown: vol-0a1 has no burst balance to read (i-0a1)"
+    assert format_title(tracked.alerts[-1]) == "UNKNOWN: vol-0a1 has no burst balance to read (us-east-1)"
 
 
 def test_what_a_volume_serves_is_reported_where_it_is_known():
@@ -545,40 +597,43 @@ def test_the_action_is_introduced_by_who_takes_it(balance, mode, label):
 
 def test_a_rejected_policy_lists_its_faults_and_what_is_in_force():
     rejected = ONE_OF_EACH[-1]
-    assert format_title(rejected) == "warning: policy rejected; the last good one stays in force"
+    assert format_title(rejected) == "WARNING: policy rejected; the last good one stays in force (us-east-1)"
     assert format_sentences(rejected) == ["version: is missing", "In force: the policy of 11:00."]
 
 
 # flips and windows in words
 
 EVENTS = event_alerts()
-IDS = "(vol-0123456789abcdef0, /dev/xvda on i-0fedcba9876543210)"
+REGION = "(us-east-1)"
 
 
 @pytest.mark.parametrize(
     ("kind", "line"),
     [
-        (AlertKind.FLIPPED, f"flipped: ci-7 is on its way to gp3 with 3,000 IOPS and 128 MiB/s {IDS}"),
-        (AlertKind.FLIPPED_BACK, f"flipped back: ci-7 is on its way to gp2 {IDS}"),
-        (AlertKind.FLIP_REFUSED, f"flip refused: ci-7 was not flipped to gp3: held {IDS}"),
-        (AlertKind.FLIP_FAILED, f"flip failed: ci-7 was not changed to io1: AWS's modification failed {IDS}"),
+        (AlertKind.FLIPPED, f"FLIPPED: ci-7 is on its way to gp3 with 3,000 IOPS and 128 MiB/s {REGION}"),
+        (AlertKind.FLIPPED_BACK, f"FLIPPED BACK: ci-7 is on its way to gp2 {REGION}"),
+        (AlertKind.FLIP_REFUSED, f"CRITICAL: ci-7 was not flipped to gp3: held {REGION}"),
+        (AlertKind.FLIP_FAILED, f"CRITICAL: ci-7 was not changed to io1: AWS's modification failed {REGION}"),
         # since eight, and it is noon
-        (AlertKind.FLIP_STUCK, f"flip stuck: ci-7 is still optimizing at 40 % after 4 h 00 min {IDS}"),
+        (AlertKind.FLIP_STUCK, f"CRITICAL: ci-7 is still optimizing at 40 % after 4 h 00 min {REGION}"),
         # $65 a month over 30.4 days
         (
             AlertKind.LEFT_ON_TARGET,
-            f"left on target: ci-7 is still io1 after 2 d 0 h, $2.14 a day more {IDS}",
+            f"WARNING: ci-7 is still io1 after 2 d 0 h, $2.14 a day more {REGION}",
         ),
-        (AlertKind.CHANGED_BY_OTHERS, f"changed by others: ci-7 was reverted to gp2 {IDS}"),
-        (AlertKind.CRITICAL_ON_BURST, f"at risk: ci-7 is tagged critical and depends on burst credits {IDS}"),
-        (AlertKind.WINDOW_MISSED, f'window missed: ci-7 will miss window "nightly" by 25 min {IDS}'),
+        (AlertKind.CHANGED_BY_OTHERS, f"CRITICAL: ci-7 was reverted to gp2 {REGION}"),
+        (
+            AlertKind.CRITICAL_ON_BURST,
+            f"CRITICAL: ci-7 is tagged critical and depends on burst credits {REGION}",
+        ),
+        (AlertKind.WINDOW_MISSED, f'CRITICAL: ci-7 will miss window "nightly" by 25 min {REGION}'),
         (
             AlertKind.WINDOW_STARTING,
-            "window: nightly in 30 min (12:30 UTC), 1 volume in us-east-1",
+            "WINDOW: nightly in 30 min (12:30 UTC), 1 volume in us-east-1",
         ),
     ],
 )
-def test_the_title_states_what_happened_and_ends_with_the_ids(kind, line):
+def test_the_title_states_how_urgent_it_is_what_happened_and_where(kind, line):
     assert format_title(EVENTS[kind]) == line
 
 
@@ -611,9 +666,9 @@ def test_the_title_states_what_happened_and_ends_with_the_ids(kind, line):
         (
             AlertKind.FLIP_REFUSED,
             [
+                "Refused: everything is on hold by anna: change freeze.",
                 "Wanted: gp3 with 3,000 IOPS and 128 MiB/s, because critical: at this pace it is empty within"
                 " 15 min.",
-                "Refused: everything is on hold by anna: change freeze.",
                 "The watchdog tries again in 6 h (18:00 UTC), as long as the reason lasts.",
             ],
             "burstctl explain vol-0123456789abcdef0 --region us-east-1",
@@ -777,7 +832,7 @@ def test_successes_are_not_urgent_and_pending_actions_are(kind, level, is_as_urg
 def test_a_window_started_by_hand_lasts_until_it_is_stopped():
     by_hand = a_window_state(start="11:30", is_manual=True, interval=TimeInterval(NOON, UNTIL_STOPPED))
     alert = window_alert({VOLUME_ID: by_hand, "vol-2": by_hand})
-    assert format_title(alert) == "window: release now (12:00 UTC), 2 volumes in us-east-1"
+    assert format_title(alert) == "WINDOW: release now (12:00 UTC), 2 volumes in us-east-1"
     assert format_sentences(alert)[0] == "It lasts until burstctl window stop release."
     assert (alert.evidence["ends_at"], alert.evidence["by_hand"]) == (None, True)
 
@@ -795,7 +850,7 @@ def test_an_externally_resized_volume_is_described_without_a_definition():
     record = replace(record, target=replace(record.target, size_gib=200))
     observed = ObservedState(volume=volume, record=record)
     alert, *_ = alert_after_evaluation(volume, state_of(on_target(), level=Level.OK), observed=observed)
-    assert "ci-7 was resized from 100 to 200 GiB (" in format_title(alert)
+    assert "ci-7 was resized from 100 to 200 GiB (us-east-1)" in format_title(alert)
     assert not any("definition" in sentence for sentence in format_sentences(alert))
     assert (alert.evidence["from_gib"], alert.evidence["to_gib"]) == (100, 200)
 
@@ -817,12 +872,12 @@ def test_a_volume_left_on_its_target_reports_what_a_day_costs(usd_per_month, cos
     [alert] = alert_after_evaluation(
         a_named_volume(IO1), state_of(flip, level=Level.OK), VolumeSettings(mode=Mode.PROPOSE)
     )
-    assert f"after 2 d 0 h, {cost} (vol-" in format_title(alert)
+    assert f"after 2 d 0 h, {cost} (us-east-1)" in format_title(alert)
 
 
 def test_a_denial_by_aws_names_who_lacks_what_and_who_tries_again():
     alert = refused_by_aws_alert()
-    assert format_title(alert) == f"flip failed: ci-7 was not changed to gp3: UnauthorizedOperation {IDS}"
+    assert format_title(alert) == f"CRITICAL: ci-7 was not changed to gp3: UnauthorizedOperation {REGION}"
     assert format_sentences(alert)[0].endswith(
         "grant ec2:ModifyVolume to it, or use credentials that have it."
     )
@@ -845,7 +900,7 @@ def test_an_aws_rule_is_named_like_a_guard_with_its_end():
     alert = refused_by_aws_alert(
         "VolumeModificationRateExceeded", "x", guard="aws_quota", retry_at_s=at("18:00")
     )
-    assert format_title(alert) == f"flip refused: ci-7 was not changed to gp3: aws_quota {IDS}"
+    assert format_title(alert) == f"CRITICAL: ci-7 was not changed to gp3: aws_quota {REGION}"
     assert {name: alert.evidence[name] for name in ("guard", "ends_at", "error_code")} == {
         "guard": "aws_quota",
         "ends_at": "2026-11-20T18:00:00Z",
@@ -904,23 +959,23 @@ def test_a_digest_counts_them_all_and_names_the_most_urgent():
 
 def test_a_digest_in_words():
     digest = a_digest(many_alerts())
-    assert format_title(digest) == "exhausted: 29 burst-balance alerts at once in us-east-1"
+    assert format_title(digest) == "EXHAUSTED: 29 burst-balance alerts at once (us-east-1)"
     text = format_sentences(digest)
     assert text[0].startswith("2 BurstBalanceExhausted, 25 BurstBalanceDraining, ")
-    assert text[0].endswith(". Each is in the ledger; the most urgent:")
-    assert text[3] == "critical: vol-c24, balance unknown, empty in 100 min (13:40 UTC)"
-    assert (len(text), text[-1]) == (22, "and 9 more")
+    assert text[1] == "Each is in the ledger; the most urgent:"
+    assert text[4] == "critical: vol-c24, balance unknown, empty in 100 min (13:40 UTC)"
+    assert (len(text), text[-1]) == (23, "and 9 more")
 
 
 def test_a_digest_with_flips_in_it_names_what_waits_for_people_before_what_went_well():
     draining = a_draining_alert()
     digest = a_digest([*EVENTS.values(), draining])
-    assert format_title(digest) == "critical: 12 alerts at once in us-east-1"
+    assert format_title(digest) == "CRITICAL: 12 alerts at once (us-east-1)"
     text = format_sentences(digest)
     # first the one with a time, of the rest the critical ones as they came, a warning, then good news
-    assert text[1] == "critical: ci-7, 18.0 %, empty in 5 min (12:05 UTC) (vol-0a1)"
-    assert text[2] == "flip refused: ci-7 was not flipped to gp3: held (vol-0123456789abcdef0)"
-    assert text[8:] == [
+    assert text[2] == "critical: ci-7, 18.0 %, empty in 5 min (12:05 UTC) (vol-0a1)"
+    assert text[3] == "flip refused: ci-7 was not flipped to gp3: held (vol-0123456789abcdef0)"
+    assert text[9:] == [
         "left on target: ci-7 is still io1 after 2 d 0 h, $2.14 a day more (vol-0123456789abcdef0)",
         "host stalled: ci-7 stalled for 8.2 s, according to its host (vol-0123456789abcdef0)",
         "flipped: ci-7 is on its way to gp3 with 3,000 IOPS and 128 MiB/s (vol-0123456789abcdef0)",
@@ -931,7 +986,7 @@ def test_a_digest_with_flips_in_it_names_what_waits_for_people_before_what_went_
 
 def test_a_digest_of_flips_that_went_well_is_not_an_alarm():
     digest = a_digest([EVENTS[AlertKind.FLIPPED]] * 11)
-    assert format_title(digest) == "ok: 11 alerts at once in us-east-1"
+    assert format_title(digest) == "OK: 11 alerts at once (us-east-1)"
     assert digest.level is Level.OK
 
 
@@ -946,11 +1001,11 @@ def test_a_digest_from_before_flips_can_be_reported():
 def test_a_digest_lists_what_each_volume_holds():
     alerts = [a_draining_alert(volume_id=f"vol-{number}") for number in range(11)]
     assert (
-        format_sentences(a_digest(alerts))[1] == "critical: ci-7, 18.0 %, empty in 5 min (12:05 UTC) (vol-0)"
+        format_sentences(a_digest(alerts))[2] == "critical: ci-7, 18.0 %, empty in 5 min (12:05 UTC) (vol-0)"
     )
 
 
-@pytest.mark.parametrize(("count", "expected_lines"), [(11, 12), (20, 21), (21, 22)])
+@pytest.mark.parametrize(("count", "expected_lines"), [(11, 13), (20, 22), (21, 23)])
 def test_a_digest_counts_what_it_does_not_name(count, expected_lines):
     alerts = [a_draining_alert(volume_id=f"vol-{number}") for number in range(count)]
     lines = format_sentences(a_digest(alerts))

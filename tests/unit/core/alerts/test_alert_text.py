@@ -99,19 +99,20 @@ def test_a_time_that_is_not_today_carries_its_day(span_s, phrase):
     ("forecast", "expected"),
     [
         (a_forecast(), "is draining"),
-        (a_forecast(0), "empty in 1 min at the earliest"),
-        (a_forecast(90), "empty in 2 min at the earliest"),
-        (a_forecast(0, 0), "empty now"),
-        (a_forecast(0, 29), "empty in about 1 min"),
-        (a_forecast(0, 2 * HOUR_S), "empty in about 2 h"),
-        (a_forecast(HOUR_S, 2 * HOUR_S + 1), "empty in 60 min at the earliest"),
-        (a_forecast(2 * HOUR_S), "empty in 2 h at the earliest"),
-        (a_forecast(2 * HOUR_S + 60), "empty in 2 h at the earliest"),
+        (a_forecast(0), "is empty in 1 min at the earliest"),
+        (a_forecast(90), "is empty in 2 min at the earliest"),
+        (a_forecast(0, 0), "is empty now"),
+        (a_forecast(0, 29), "is empty in about 1 min"),
+        (a_forecast(0, 2 * HOUR_S), "is empty in about 2 h"),
+        (a_forecast(HOUR_S, 2 * HOUR_S + 1), "is empty in 60 min at the earliest"),
+        (a_forecast(2 * HOUR_S), "is empty in 2 h at the earliest"),
+        (a_forecast(2 * HOUR_S + 60), "is empty in 2 h at the earliest"),
+        (a_forecast(2 * HOUR_S, drain_per_s=-90.0), "is refilling"),
     ],
 )
 def test_the_title_states_how_much_time_is_left_at_its_edges(forecast, expected):
     alert = an_alert(AlertKind.DRAINING, forecast=forecast)
-    assert format_title(alert) == f"critical: vol-0a1, {expected} (i-0a1)"
+    assert format_title(alert) == f"CRITICAL: vol-0a1 {expected} (us-east-1)"
 
 
 # sentences
@@ -125,20 +126,29 @@ READ = {
 
 
 @pytest.mark.parametrize(
-    ("drain_per_s", "phrase"),
+    ("span_s", "drain_per_s", "phrase"),
     [
-        (0.4, "It is draining at 0.4 credits/s"),
-        (9.94, "It is draining at 9.9 credits/s"),
-        (10, "It is draining at 10 credits/s"),
-        (10.4, "It is draining at 10 credits/s"),
-        (0, "Its balance is stable"),
-        (-0.4, "It is refilling at 0.4 credits/s"),
-        (-2_700, "It is refilling at 2,700 credits/s"),
+        (HOUR_S, 0.4, ", draining at 0.4 credits/s; empty at about 13:00, not before 12:30 UTC"),
+        (2 * HOUR_S, 9.94, ", draining at 9.9 credits/s; empty at about 14:00, not before 12:30 UTC"),
+        (
+            2 * HOUR_S + 60,
+            10,
+            ", draining at 10 credits/s; not empty before 12:30 UTC, at this pace in about 2 h (14:01)",
+        ),
+        (None, 10.4, "; no steady drain; not empty before 12:30 UTC"),
+        (None, 0, "; not draining; not empty before 12:30 UTC"),
+        (None, -0.4, "; not draining; not empty before 12:30 UTC"),
+        (None, -0.6, ", refilling at 0.6 credits/s; not empty before 12:30 UTC"),
+        (None, -2_700, ", refilling at 2,700 credits/s; not empty before 12:30 UTC"),
     ],
 )
-def test_the_balance_trend_shows_its_sign_and_significant_digits(drain_per_s, phrase):
-    alert = an_alert(AlertKind.DRAINING, reading=READ, forecast=a_forecast(HOUR_S, drain_per_s=drain_per_s))
-    assert f"{phrase}; baseline 300 IOPS (100 GiB)." in format_sentences(alert)
+def test_the_reason_of_a_drain_has_the_balance_the_rate_and_when_it_is_empty(span_s, drain_per_s, phrase):
+    forecast = a_forecast(HOUR_S / 2, span_s, drain_per_s=drain_per_s)
+    alert = an_alert(AlertKind.DRAINING, reading=READ, forecast=forecast)
+    assert format_sentences(alert) == [
+        f"Burst balance 50.0 % at 11:59 UTC{phrase}.",
+        "2,700,000 credits left; baseline 300 IOPS (100 GiB).",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -146,13 +156,18 @@ def test_the_balance_trend_shows_its_sign_and_significant_digits(drain_per_s, ph
     [
         (Level.CRITICAL, Level.OK, "Critical because it drains; it was ok."),
         (Level.CRITICAL, Level.CRITICAL, "Critical because it drains."),
-        (Level.OK, Level.CRITICAL, "Now it drains; it was critical."),
     ],
 )
-def test_the_level_has_its_reason(level, previous, phrase):
+def test_the_level_has_its_reason_after_the_reading(level, previous, phrase):
     facts = {"level": level, "previous_level": previous, "evidence": {"because": "it drains"}}
     alert = an_alert(AlertKind.DRAINING, reading=READ, forecast=a_forecast(HOUR_S), **facts)
-    assert format_sentences(alert)[0] == phrase
+    assert format_sentences(alert)[1] == phrase
+
+
+def test_a_level_that_is_over_has_its_reason_first():
+    facts = {"level": Level.OK, "previous_level": Level.CRITICAL, "evidence": {"because": "calm"}}
+    alert = an_alert(AlertKind.RECOVERED, reading=READ, forecast=a_forecast(HOUR_S), **facts)
+    assert format_sentences(alert)[0] == "Now calm; it was critical."
 
 
 @pytest.mark.parametrize("reading", [{"baseline_iops": 300}, READ | {"burst_balance_pct": None}])
@@ -174,7 +189,20 @@ def test_a_reason_that_is_a_sentence_gets_no_second_mark():
 
 def test_without_a_rate_no_drain_is_reported():
     alert = an_alert(AlertKind.DRAINING, reading=READ, forecast=a_forecast(HOUR_S))
-    assert len(format_sentences(alert)) == 1
+    assert format_sentences(alert)[0].endswith(" UTC; no trend yet; not empty before 13:00 UTC.")
+
+
+def test_a_region_that_the_text_has_already_is_not_repeated():
+    evidence = {"summary": "nightly now, 1 volume in us-east-1", "details": []}
+    alert = an_alert(
+        AlertKind.WINDOW_STARTING, volume={"region": "us-east-1"}, volume_id=None, evidence=evidence
+    )
+    assert format_title(alert) == "WINDOW: nightly now, 1 volume in us-east-1"
+
+
+def test_an_unknown_region_is_left_out_of_the_title():
+    alert = an_alert(AlertKind.RECOVERED, volume={"volume_id": "vol-0a1"})
+    assert format_title(alert) == "RECOVERED: vol-0a1"
 
 
 def test_the_id_of_a_digest_is_as_long_as_any():

@@ -398,11 +398,11 @@ def test_an_unsupported_type_is_refused(volume_type):
     [
         (
             {"io_balance_pct": 0.4},
-            "its EBSIOBalance% is at 0.4 %, empty, which holds all its volumes together to 3,600 IOPS",
+            "its EBSIOBalance% is at 0.4 %, which limits all its volumes together to 3,600 IOPS",
         ),
         (
             {"byte_balance_pct": 0},
-            "its EBSByteBalance% is at 0 %, empty, which holds all its volumes together to 77 MiB/s",
+            "its EBSByteBalance% is at 0 %, which limits all its volumes together to 77 MiB/s",
         ),
     ],
 )
@@ -421,7 +421,7 @@ def test_both_buckets_are_named_where_both_are_empty():
     assert "EBSByteBalance%" in refusal.reason
 
 
-@pytest.mark.parametrize("balance_pct", [None, 1.1, 100])
+@pytest.mark.parametrize("balance_pct", [None, 5.1, 100])
 def test_a_bucket_with_something_in_it_or_without_one_refuses_nothing(balance_pct):
     instance = replace(LARGE_INSTANCE, io_balance_pct=balance_pct, byte_balance_pct=balance_pct)
     assert isinstance(choose(instance=instance), Target)
@@ -540,14 +540,14 @@ def test_a_size_that_a_type_does_not_take_is_refused_with_what_would_do(kind, si
 
 
 def test_an_instance_whose_bucket_is_as_good_as_empty_or_that_allows_just_what_it_sustains_binds():
-    # 1 % is empty; 500 GiB sustain 1,500 IOPS, at 256 KiB each the 250 MiB/s that gp2 allows at that size
+    # 5 % is nearly empty; 500 GiB sustain 1,500 IOPS, at 256 KiB each the 250 MiB/s that gp2 allows there
     demand = Demand(peak_iops=1_000, peak_throughput_mib_s=250.0)
     for changes, expected in [
-        ({"io_balance_pct": 1.0}, "its EBSIOBalance% is at 1 %"),
+        ({"io_balance_pct": 5.0}, "its EBSIOBalance% is at 5 %"),
         ({"max_throughput_mib_s": 250}, "it allows 250 MiB/s, and the volume sustains 250 at the 256 KiB"),
     ]:
         refusal = choose(500, demand, instance=replace(LARGE_INSTANCE, **changes))
         assert refusal.code is TargetRefusalCode.INSTANCE_IS_BOTTLENECK
         assert expected in refusal.reason
-    for changes in ({"io_balance_pct": 1.1}, {"max_throughput_mib_s": 251}):
+    for changes in ({"io_balance_pct": 5.1}, {"max_throughput_mib_s": 251}):
         assert isinstance(choose(500, demand, instance=replace(LARGE_INSTANCE, **changes)), Target)

@@ -12,7 +12,7 @@ from burstwatch.core.flips.guards import (
     is_last_of_the_day,
     quota_retry_at_s,
 )
-from burstwatch.core.flips.refusal import NON_OVERRIDABLE, Guard, guard_page
+from burstwatch.core.flips.refusal import AUTOMATION_ONLY, NON_OVERRIDABLE, Guard, guard_page
 from burstwatch.core.ledger.flip_state import (
     WATCHDOG,
     Direction,
@@ -244,8 +244,8 @@ def test_overriding_everything_still_shows_every_aws_rule():
 
 @pytest.mark.parametrize(("guard", "case"), GUARD_CASES.items())
 def test_guards_for_the_watchdog_alone_do_not_stop_a_person(guard, case):
-    passes = {Guard.NOT_OPTED_IN, Guard.CHANGED_BY_OTHERS, Guard.CHANGE_HOURS, Guard.COOLDOWN}
-    passes |= {Guard.DETACHED, Guard.TAG_CAP}
+    # the pause after a failure does not stop a person, the policy's cooldown does
+    passes = AUTOMATION_ONLY | {Guard.COOLDOWN}
     assert bool(refusals_of(case, by=OPERATOR)) is (guard not in passes)
 
 

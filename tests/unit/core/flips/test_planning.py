@@ -914,7 +914,7 @@ def test_a_refusal_names_what_it_was_to_become():
     refusal = Refusal(guard=Guard.HELD, reason="on hold by ann")
     event = refused_event(plan_for(), refusal)
     assert event.summary == "was not flipped to gp3: held"
-    assert event.details[0].startswith("Wanted: gp3 with 3,000 IOPS and 128 MiB/s, because ")
+    assert event.details[1].startswith("Wanted: gp3 with 3,000 IOPS and 128 MiB/s, because ")
     assert event.facts["to"] == configuration_to_document(gp3())
 
 

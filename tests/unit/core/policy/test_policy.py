@@ -182,7 +182,7 @@ def test_every_setting_is_in_the_table_above():
     assert [(section, ATTRIBUTES.get(setting, setting)) for section, setting, _, _ in SETTINGS] == [
         (name, setting.name) for name, section in SECTIONS.items() for setting in fields(section)
     ]
-    assert {*SECTIONS, "windows"} == {section.name for section in fields(Policy)}
+    assert {*SECTIONS, "resources", "windows"} == {section.name for section in fields(Policy)}
 
 
 def test_every_setting_describes_its_purpose():
@@ -206,7 +206,8 @@ def test_what_is_left_out_has_its_default(document):
 def test_the_default_policy_comes_back_from_its_own_document():
     document = Policy().to_mapping()
     assert Policy.from_mapping(document) == Policy()
-    scalars = chain.from_iterable(settings.values() for settings in document.values() if settings != "1")
+    sections = document | document.pop("resources")
+    scalars = chain.from_iterable(settings.values() for settings in sections.values() if settings != "1")
     assert all(isinstance(scalar, str) for scalar in scalars)
 
 
@@ -251,6 +252,16 @@ def test_the_defaults_are_what_is_documented():
         },
         "flip_back": {"return": "auto", "calm_for": "30m", "calm_below_pct": "50", "dwell": "1h"},
         "lead": {"least": "15m", "per_tib": "6h", "reserve": "15m", "at_most": "1d"},
+        "resources": {
+            "ebs": {"watch": "true", "types": "gp2", "act_lead": "30m"},
+            "instance": {
+                "watch": "false",
+                "metric_lag": "10m",
+                "act_lead": "30m",
+                "critical_within": "15m",
+                "warning_within": "1h",
+            },
+        },
         "windows": {},
     }
 
@@ -407,9 +418,10 @@ def test_a_section_is_a_mapping(section, value):
 def test_unknown_keys_are_faults_that_name_the_known_ones():
     faults = faults_of(VERSION | {"cadance": {}, "alerts": {"remind": "2h", "digest_above": "9"}})
     assert faults == {
-        "cadance": "unknown key; known here: alerts, cadence, flip, flip_back, lead, levels, mode, schema,"
-        " telemetry, version, windows",
-        "alerts.remind": "unknown key; known here: digest_above, remind_every, runbooks_url",
+        "cadance": "unknown key; did you mean cadence? Known here: alerts, cadence, flip, flip_back, lead,"
+        " levels, mode, resources, schema, telemetry, version, windows",
+        "alerts.remind": "unknown key; did you mean remind_every? Known here: digest_above,"
+        " remind_every, runbooks_url",
     }
 
 

@@ -1,6 +1,7 @@
 import pytest
 
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.ledger.flip_state import FlipStatus
 from burstwatch.core.policy.policy import CadencePolicy
@@ -20,7 +21,9 @@ from support.builders.core_values import (
 
 def idle_usd(*sizes_gib: int) -> float:
     cadence = CadencePolicy()
-    return usd_per_month_idle(sweep_interval_s(baseline_iops(size_gib), cadence) for size_gib in sizes_gib)
+    return usd_per_month_idle(
+        sweep_interval_s(gp2_bucket(baseline_iops(size_gib)), cadence) for size_gib in sizes_gib
+    )
 
 
 def test_an_evaluation_every_15_minutes_costs_three_cents_a_month():

@@ -8,6 +8,7 @@ from burstctl.render.datapoint_spacing import describe_spacing, recommended_metr
 from burstwatch.core.buckets import poll_interval
 from burstwatch.core.buckets.bucket import Bucket
 from burstwatch.core.buckets.poll_interval import ReactionTime, is_sweep_due
+from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.ebs.volume import CREDITS_PER_PCT, baseline_iops
 from burstwatch.core.policy.policy import CadencePolicy
 from burstwatch.core.watch.cadence import (
@@ -27,7 +28,7 @@ CADENCE = CadencePolicy()
     [(1, 15), (8, 15), (33, 15), (100, 15), (334, 25), (500, 40), (900, 60), (999, 60)],
 )
 def test_calm_volumes_are_swept_as_seldom_as_the_rule_allows(size_gib, minutes):
-    assert sweep_interval_s(baseline_iops(size_gib), CADENCE) == minutes * 60
+    assert sweep_interval_s(gp2_bucket(baseline_iops(size_gib)), CADENCE) == minutes * 60
 
 
 # 100 GiB, baseline 300. At 60 %: 3,240,000 / 2,700 = 1,200 s, less 840 s = 360 s, but five minutes at most.
@@ -36,7 +37,7 @@ def test_calm_volumes_are_swept_as_seldom_as_the_rule_allows(size_gib, minutes):
     ("balance_pct", "minutes"), [(100, 5), (60, 5), (54, 4), (53, 3), (50, 2), (47, 1), (31, 1), (0, 1)]
 )
 def test_volumes_in_focus_are_evaluated_more_often_as_they_drain(balance_pct, minutes):
-    assert focus_interval_s(balance_pct * CREDITS_PER_PCT, 300, CADENCE) == minutes * 60
+    assert focus_interval_s(gp2_bucket(300), balance_pct * CREDITS_PER_PCT, CADENCE) == minutes * 60
 
 
 @pytest.mark.parametrize("ticks", [1, 3, 5, 8, 12])
@@ -67,7 +68,7 @@ def test_ticks_that_were_missed_are_swept_together():
 
 
 def test_a_coarser_grid_rounds_the_interval_down():
-    assert sweep_ticks(300, CadencePolicy(sweep_tick=timedelta(minutes=10))) == 1
+    assert sweep_ticks(gp2_bucket(300), CadencePolicy(sweep_tick=timedelta(minutes=10))) == 1
 
 
 def test_what_is_always_due_is_due_at_every_span_of_ticks_that_is_none_too_short():
@@ -87,7 +88,10 @@ def test_the_tick_of_a_volume_does_not_change_from_version_to_version():
 
 def test_a_volume_whose_rule_leaves_no_whole_tick_is_swept_at_each():
     assert (
-        sweep_ticks(100, CadencePolicy(sweep_tick=timedelta(minutes=60), sweep_at_most=timedelta(minutes=60)))
+        sweep_ticks(
+            gp2_bucket(100),
+            CadencePolicy(sweep_tick=timedelta(minutes=60), sweep_at_most=timedelta(minutes=60)),
+        )
         == 1
     )
 
@@ -102,9 +106,9 @@ def test_an_idle_volume_is_checked_again_once_a_day_whichever_its_tick():
 
 
 def test_a_reading_older_than_the_lag_counts_with_its_own_age():
-    fresh = longest_interval_s(5_130_000, 100, CADENCE, age_s=300)
-    assert fresh == longest_interval_s(5_130_000, 100, CADENCE)
-    assert longest_interval_s(5_130_000, 100, CADENCE, age_s=420) == fresh - 120
+    fresh = longest_interval_s(gp2_bucket(100), 5_130_000, CADENCE, age_s=300)
+    assert fresh == longest_interval_s(gp2_bucket(100), 5_130_000, CADENCE)
+    assert longest_interval_s(gp2_bucket(100), 5_130_000, CADENCE, age_s=420) == fresh - 120
 
 
 @pytest.mark.parametrize(("spacing_s", "age_s", "minutes"), [(60, 120, 5), (300, 200, 10), (300, 660, 15)])

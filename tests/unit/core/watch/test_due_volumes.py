@@ -3,12 +3,14 @@ import pytest
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.ledger.ledger import FleetSnapshot
 from burstwatch.core.ledger.volume_state import VolumeState
-from burstwatch.core.policy.policy import CadencePolicy
+from burstwatch.core.policy.bucket_policy import BucketPolicies
+from burstwatch.core.policy.policy import CadencePolicy, Policy
 from burstwatch.core.watch.due_volumes import DueVolume, due_in_focus, due_in_sweep, fingerprint
 from support.builders.core_values import a_volume, at
 from support.builders.states import build_state
 
 CADENCE = CadencePolicy()
+POLICIES = BucketPolicies(Policy())
 NOON = int(at("12:00"))
 TICK_S = 300
 
@@ -22,9 +24,9 @@ NOT_POLLED = [
 ]
 
 
-def a_roster(*volumes, tick_s=NOON - TICK_S, cadence=CADENCE) -> FleetSnapshot:
+def a_roster(*volumes, tick_s=NOON - TICK_S) -> FleetSnapshot:
     return FleetSnapshot(
-        tick_at_s=tick_s, fingerprints=frozenset(fingerprint(volume, cadence) for volume in volumes)
+        tick_at_s=tick_s, fingerprints=frozenset(fingerprint(volume, POLICIES) for volume in volumes)
     )
 
 
@@ -52,7 +54,7 @@ def sweep(
             instances_restarted=restarted,
             forced=forced,
             smaller_sizes_gib=smaller_sizes_gib or {},
-            cadence=CADENCE,
+            policies=POLICIES,
         )
     )
     ids = {item.volume.volume_id for item in due}
@@ -133,12 +135,12 @@ def test_a_volume_that_can_be_polled_again_arrives(before):
     "changes", [{"tags": {"Name": "ci-8"}}, {"device": "/dev/sdf"}, {"throughput_mib_s": 128}]
 )
 def test_a_change_unrelated_to_the_balance_is_not_an_arrival(changes):
-    assert fingerprint(a_volume(**changes), CADENCE) == fingerprint(a_volume(), CADENCE)
+    assert fingerprint(a_volume(**changes), POLICIES) == fingerprint(a_volume(), POLICIES)
 
 
 def test_a_policy_that_changes_the_interval_makes_a_volume_arrive():
-    coarser = CadencePolicy(sweep_tick=2 * CADENCE.sweep_tick)
-    assert fingerprint(WATCHED, coarser) != fingerprint(WATCHED, CADENCE)
+    coarser = Policy(cadence=CadencePolicy(sweep_tick=2 * CADENCE.sweep_tick))
+    assert fingerprint(WATCHED, BucketPolicies(coarser)) != fingerprint(WATCHED, POLICIES)
 
 
 def test_an_instance_that_was_restarted_brings_its_volumes_back():
@@ -184,7 +186,7 @@ def test_what_is_due_brings_its_smaller_size_along():
         focused=frozenset(),
         instances_restarted=frozenset(),
         smaller_sizes_gib={"vol-watched": 50, "vol-other": 8},
-        cadence=CADENCE,
+        policies=POLICIES,
     )
     assert due.smaller_size_gib == 50
 

@@ -256,6 +256,7 @@ def test_totals_cost_and_holds():
     assert (reported["schema"], reported["generated_at"]) == ("burstwatch.report/v1", "2026-11-20T12:00:00Z")
     assert reported["totals"] == {
         "volumes": 4,
+        "resources": 4,
         "by_level": {"ok": 1, "warning": 1, "unknown": 2},
         "flipped": 1,
         "flipped_back": 1,

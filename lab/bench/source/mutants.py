@@ -1,7 +1,7 @@
 """Which small faults in the core its own tests would not notice.
 
-    .venv/bin/python lab/bench/mutants.py                  # the whole core; hours
-    .venv/bin/python lab/bench/mutants.py flips.guards     # one module, or a package: flips
+    .venv/bin/python lab/bench/source/mutants.py                  # the whole core; hours
+    .venv/bin/python lab/bench/source/mutants.py flips.guards     # one module, or a package: flips
 
 Runs mutmut in a folder below `build/`, with a few more kinds of fault and without faults in words, which
 transcripts and pages state, and shows each fault that survives. A module is tried with the tests of its
@@ -23,7 +23,7 @@ import libcst as cst
 from click.testing import CliRunner
 from mutmut.mutation import mutators
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CORE = ROOT / "lambdas" / "burstwatch" / "core"
 TESTS = ROOT / "tests" / "unit" / "core"
 OTHER_CALL = {"min": "max", "max": "min", "any": "all", "all": "any"}

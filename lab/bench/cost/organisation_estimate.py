@@ -1,6 +1,6 @@
 """A large organisation, on paper: functions, calls and dollars of it, and which quota binds first.
 
-    .venv/bin/python lab/bench/organisation_estimate.py
+    .venv/bin/python lab/bench/cost/organisation_estimate.py
 
 The same arithmetic as everywhere: look intervals by the cadence's rule, prices and the stack as in the bill,
 what a volume takes as ``fleet.py`` measured it. The volumes of accounts are skewed: the n-th largest account
@@ -15,19 +15,19 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from stack_cost import (
+from stack_cost import quiet_tick_metrics, read_stack
+
+from burstctl.init.monthly_cost import (
     FOCUS_TICKS,
     SWEEP_TICKS,
     USD_PER_UNIT,
     StackResources,
     list_cost_lines,
-    quiet_tick_metrics,
-    read_stack,
 )
-
 from burstwatch.adapters.aws.cloudwatch import BATCH_SIZE, CALLS_PER_S, DATAPOINTS_PER_S
 from burstwatch.adapters.aws.ec2 import PAGE_SIZE
 from burstwatch.core.buckets.series import PERIOD_S
+from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.policy.policy import CadencePolicy, TelemetryPolicy
 from burstwatch.core.watch.api_cost import MONTH_S, metric_usd_per_month
@@ -80,7 +80,7 @@ class Organisation:
 
     def intervals_s(self) -> list[int]:
         """The look interval of a calm volume of each size."""
-        return [sweep_interval_s(baseline_iops(size), CadencePolicy()) for size in self.sizes_gib]
+        return [sweep_interval_s(gp2_bucket(baseline_iops(size)), CadencePolicy()) for size in self.sizes_gib]
 
     @property
     def due(self) -> float:

@@ -1,0 +1,48 @@
+"""What CloudWatch has about an instance in trouble."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from burstwatch.core.buckets.bucket import BucketKind
+from burstwatch.core.buckets.series import Series, sum_of
+from burstwatch.core.instances.instance_buckets import INSTANCE_IO
+from burstwatch.core.instances.larger_type import InstanceLoad
+
+_BYTES_PER_MIB: Final = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceMetrics:
+    """Sums of operations and bytes by five minutes, and the two checks by the minute (0 or 1).
+
+    A check is 1 if the instance exceeded its limit in the minute. Source: the EC2 user guide, "CloudWatch
+    metrics that are available for your instances".
+    """
+
+    read_ops: Series = Series()
+    write_ops: Series = Series()
+    read_bytes: Series = Series()
+    write_bytes: Series = Series()
+    iops_exceeded: Series = Series()
+    throughput_exceeded: Series = Series()
+
+    def load_of(self, kind: BucketKind) -> Series:
+        """The sums of what the bucket counts: operations or MiB."""
+        if kind is INSTANCE_IO:
+            return sum_of(self.read_ops, self.write_ops)
+        total = sum_of(self.read_bytes, self.write_bytes)
+        return Series(
+            total.starts_at_s, tuple(value / _BYTES_PER_MIB for value in total.values), total.period_s
+        )
+
+    def exceeded(self, kind: BucketKind) -> Series:
+        """The check that belongs to the bucket."""
+        return self.iops_exceeded if kind is INSTANCE_IO else self.throughput_exceeded
+
+
+def highest_load(io_load: Series, throughput_load: Series) -> InstanceLoad:
+    """The busiest period of each, as a rate."""
+    return InstanceLoad(
+        iops=max(io_load.values) / io_load.period_s if io_load else None,
+        mib_s=max(throughput_load.values) / throughput_load.period_s if throughput_load else None,
+    )

@@ -1,0 +1,96 @@
+"""The policy of one bucket: the thresholds of its kind, and the time to act that it can give."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from burstwatch.core.buckets.bucket import Bucket, BucketKind
+from burstwatch.core.ebs.gp2_bucket import EBS_IO
+from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT
+from burstwatch.core.policy.policy import CadencePolicy, LevelPolicy, Policy, TelemetryPolicy
+from burstwatch.core.policy.resources import EbsPolicy, InstancePolicy, ResourcesPolicy
+
+_MINUTE: Final = timedelta(minutes=1)
+_WITHOUT_VOLUMES: Final = ResourcesPolicy(ebs=EbsPolicy(watch=False), instance=InstancePolicy(watch=True))
+"""For a policy of one bucket: the rule for gp2 volumes does not bind it."""
+
+
+class BucketPolicies:
+    """The policies of buckets that follow from one policy; each is worked out once."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._policies: dict[tuple[str, timedelta], Policy] = {}
+
+    @property
+    def sweep_tick_s(self) -> int:
+        """The seconds between two sweep ticks, which all buckets share."""
+        return int(self._policy.cadence.sweep_tick.total_seconds())
+
+    def of(self, kind: BucketKind, bucket: Bucket) -> Policy:
+        """The policy with the thresholds of this bucket in place of those of gp2."""
+        if kind is EBS_IO:
+            return self._policy
+        lead = _lead_of(self._policy, kind, bucket)
+        key = (kind.name, lead)
+        if key not in self._policies:
+            self._policies[key] = _make_policy(self._policy, kind, lead)
+        return self._policies[key]
+
+
+def policy_of_bucket(policy: Policy, kind: BucketKind, bucket: Bucket) -> Policy:
+    """The policy with the thresholds of this bucket in place of those of gp2."""
+    return BucketPolicies(policy).of(kind, bucket)
+
+
+def _lead_of(policy: Policy, kind: BucketKind, bucket: Bucket) -> timedelta:
+    """The time to act that the policy wants, or the longest that fits if the bucket may be empty too soon.
+
+    Example: a full instance bucket lasts 30 min at the maximum of the type. At 95 %, 28.5 min are left. Less
+    5 min for the sweep tick, 10 for the lag and 1 for the slack, that is a lead of 12 whole minutes, not 30.
+    """
+    is_volume = kind is EBS_THROUGHPUT
+    wanted = policy.resources.ebs.act_lead if is_volume else policy.resources.instance.act_lead
+    if not bucket.highest_drain_per_s:
+        return wanted
+    cadence = policy.cadence
+    metric_lag = cadence.metric_lag if is_volume else policy.resources.instance.metric_lag
+    lasts = timedelta(seconds=bucket.credits_in(cadence.watch_below_pct) / bucket.highest_drain_per_s)
+    fitting = lasts - cadence.sweep_tick - metric_lag - cadence.tick_slack
+    return min(wanted, max(_MINUTE, fitting // _MINUTE * _MINUTE))
+
+
+def _make_policy(policy: Policy, kind: BucketKind, lead: timedelta) -> Policy:
+    if kind is EBS_THROUGHPUT:
+        return _replaced(policy, replace(policy.cadence, act_lead=lead))
+    instance = policy.resources.instance
+    levels, telemetry = policy.levels, policy.telemetry
+    too_new = max(telemetry.too_new, instance.metric_lag)
+    return _replaced(
+        policy,
+        replace(policy.cadence, metric_lag=instance.metric_lag, act_lead=lead),
+        levels=replace(
+            levels,
+            critical_within=instance.critical_within,
+            critical_leave=instance.critical_within * (levels.critical_leave / levels.critical_within),
+            warning_within=instance.warning_within,
+            warning_leave=instance.warning_within * (levels.warning_leave / levels.warning_within),
+        ),
+        telemetry=replace(telemetry, too_new=too_new, gap_after=max(telemetry.gap_after, too_new)),
+    )
+
+
+def _replaced(
+    policy: Policy,
+    cadence: CadencePolicy,
+    *,
+    levels: LevelPolicy | None = None,
+    telemetry: TelemetryPolicy | None = None,
+) -> Policy:
+    return replace(
+        policy,
+        cadence=cadence,
+        levels=levels or policy.levels,
+        telemetry=telemetry or policy.telemetry,
+        resources=_WITHOUT_VOLUMES,
+    )

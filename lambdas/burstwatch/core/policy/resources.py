@@ -1,0 +1,112 @@
+"""Which kinds of resources are watched, and the thresholds of those that differ from gp2.
+
+A kind that the watchdog never changes leaves the work to people, so its ``act_lead`` is longer.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from burstwatch.core.durations import parse_duration
+from burstwatch.core.ebs.volume import BURSTABLE_TYPES
+from burstwatch.core.parsing import Fault
+from burstwatch.core.policy.parsing import parse_flag, range_faults, setting
+from burstwatch.core.resource_type import ResourceType
+
+_MINUTE: Final = timedelta(minutes=1)
+_HOUR: Final = timedelta(hours=1)
+_DAY: Final = timedelta(days=1)
+_SEPARATOR: Final = re.compile(r"[,\s]+")
+
+_PERSON_LEAD: Final = timedelta(minutes=30)
+"""A judgement: what a person needs to read an alert, decide, and change a resource."""
+
+
+def parse_volume_types(text: str) -> frozenset[str]:
+    """The volume types to watch, separated by commas."""
+    types = frozenset(filter(None, _SEPARATOR.split(text)))
+    if not types or not types <= frozenset(BURSTABLE_TYPES):
+        known = ", ".join(BURSTABLE_TYPES)
+        raise ValueError(f"{text!r} names no volume types with burst credits; write some of {known}")
+    return types
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EbsPolicy:
+    """Which volumes are watched; the thresholds of gp2 are those of the sections cadence and levels."""
+
+    watch: bool = setting(parse_flag, True, "whether EBS volumes are watched", unit="true or false")
+    types: frozenset[str] = setting(
+        parse_volume_types,
+        frozenset({"gp2"}),
+        "the volume types to watch; st1 and sc1 are never changed",
+        unit="some of gp2, st1, sc1",
+    )
+    act_lead: timedelta = setting(
+        parse_duration, _PERSON_LEAD, "time to act on st1 and sc1, which only people change"
+    )
+
+    def faults(self) -> Iterator[Fault]:
+        """Settings out of their range."""
+        yield from range_faults("resources.ebs.act_lead", self.act_lead, _MINUTE, _DAY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstancePolicy:
+    """How the EBS credits of EC2 instances are watched."""
+
+    watch: bool = setting(
+        parse_flag, False, "whether the EBS credits of EC2 instances are watched", unit="true or false"
+    )
+    # AWS documents no delay: five minutes for the period of the metric, and five more to appear.
+    metric_lag: timedelta = setting(
+        parse_duration,
+        timedelta(minutes=10),
+        "CloudWatch shows a period of five minutes this long after its start, at the latest",
+    )
+    act_lead: timedelta = setting(parse_duration, _PERSON_LEAD, "time to act; only people change instances")
+    critical_within: timedelta = setting(
+        parse_duration,
+        timedelta(minutes=15),
+        "critical when a drain that lasted twice as long ends within this time, 30m at most",
+    )
+    warning_within: timedelta = setting(
+        parse_duration, timedelta(minutes=60), "warning when empty within this time"
+    )
+
+    def faults(self) -> Iterator[Fault]:
+        """Settings out of their range."""
+        path = "resources.instance"
+        yield from range_faults(f"{path}.metric_lag", self.metric_lag, 5 * _MINUTE, _HOUR)
+        yield from range_faults(f"{path}.act_lead", self.act_lead, _MINUTE, _DAY)
+        yield from range_faults(f"{path}.critical_within", self.critical_within, _MINUTE, 30 * _MINUTE)
+        if self.warning_within <= self.critical_within:
+            yield Fault(f"{path}.warning_within", "must be above critical_within")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourcesPolicy:
+    """What is watched. A new kind is watched only when a policy says so: an upgrade changes no bill."""
+
+    ebs: EbsPolicy = field(default_factory=EbsPolicy)
+    instance: InstancePolicy = field(default_factory=InstancePolicy)
+
+    @property
+    def watched(self) -> tuple[ResourceType, ...]:
+        """The kinds that are watched."""
+        watches = {ResourceType.EBS: self.ebs.watch, ResourceType.INSTANCE: self.instance.watch}
+        return tuple(resource_type for resource_type, is_watched in watches.items() if is_watched)
+
+    @property
+    def volume_types(self) -> frozenset[str]:
+        """The volume types that are watched; none if volumes are not."""
+        return self.ebs.types if self.ebs.watch else frozenset()
+
+    def faults(self) -> Iterator[Fault]:
+        """Settings out of their range."""
+        yield from self.ebs.faults()
+        yield from self.instance.faults()
+        if not self.watched:
+            yield Fault("resources", "nothing is watched; set watch: true below ebs or instance")

@@ -1,0 +1,101 @@
+"""Which buckets of instances are due at a tick."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Final
+
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.assess_instance import instance_not_polled_reason
+from burstwatch.core.buckets.bucket import BucketKind
+from burstwatch.core.instances.instance import Instance
+from burstwatch.core.instances.instance_buckets import INSTANCE_KINDS, instance_bucket
+from burstwatch.core.ledger.ledger import FleetSnapshot
+from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.policy.bucket_policy import BucketPolicies
+from burstwatch.core.resource_type import subject_of
+from burstwatch.core.watch.cadence import RECHECK_INTERVAL_S, sweep_ticks
+from burstwatch.core.watch.due_volumes import SweepTicks, fingerprint_of
+
+_RARELY_POLLED: Final = frozenset({UnknownReason.NO_SUCH_BUCKET, UnknownReason.DETAILED_MONITORING})
+"""AWS publishes nothing while this lasts: one poll a day shows when it is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueBucket:
+    """A bucket of an instance to poll now; ``has_arrived``: it is new or changed since the last sweep."""
+
+    instance: Instance
+    kind: BucketKind
+    has_arrived: bool = False
+
+    @property
+    def subject(self) -> str:
+        """Its key in the ledger."""
+        return subject_of(self.instance.resource_type, self.instance.instance_id, self.kind.name)
+
+    @property
+    def is_polled(self) -> bool:
+        """Whether reading its balance is of use."""
+        return instance_not_polled_reason(self.instance, self.kind) is None
+
+
+def buckets_of(instances: Iterable[Instance]) -> Iterator[DueBucket]:
+    """Both buckets of each instance."""
+    return (DueBucket(instance=instance, kind=kind) for instance in instances for kind in INSTANCE_KINDS)
+
+
+def bucket_fingerprint(due: DueBucket, policies: BucketPolicies) -> int:
+    """64 bits that change if the bucket must be polled again: another type, volumes or monitoring."""
+    instance = due.instance
+    return fingerprint_of(
+        (
+            due.subject,
+            instance.instance_type,
+            instance.launched_at.timestamp(),
+            instance.has_detailed_monitoring,
+            _sweep_ticks(due, policies),
+        )
+    )
+
+
+def due_buckets_in_sweep(
+    buckets: Iterable[DueBucket],
+    states: Mapping[str, VolumeState],
+    *,
+    snapshot: FleetSnapshot | None,
+    sweep_at_s: int,
+    focused: AbstractSet[str],
+    policies: BucketPolicies,
+) -> Iterator[DueBucket]:
+    """The buckets due in the sweep up to ``sweep_at_s``, by the same rules as volumes.
+
+    One that is not polled is due only while something is remembered of it.
+    """
+    ticks_due = SweepTicks.between(snapshot, sweep_at_s, policies.sweep_tick_s)
+    known_fingerprints = snapshot.fingerprints if snapshot else frozenset()
+    for due in buckets:
+        state = states.get(due.subject)
+        if not due.is_polled:
+            if state is not None:
+                yield due
+            continue
+        is_new = snapshot is not None and bucket_fingerprint(due, policies) not in known_fingerprints
+        if snapshot is None or is_new:
+            yield replace(due, has_arrived=is_new)
+        elif state is not None and state.next_poll_at_s is not None:
+            if due.subject in focused:
+                yield due
+        elif ticks_due.include(due.subject, _ticks_between_polls(due, state, policies)):
+            yield due
+
+
+def _ticks_between_polls(due: DueBucket, state: VolumeState | None, policies: BucketPolicies) -> int:
+    if state is not None and state.reading.unknown_reason in _RARELY_POLLED:
+        return RECHECK_INTERVAL_S // policies.sweep_tick_s
+    return _sweep_ticks(due, policies)
+
+
+def _sweep_ticks(due: DueBucket, policies: BucketPolicies) -> int:
+    bucket = instance_bucket(due.instance, due.kind)
+    return 1 if bucket is None else sweep_ticks(bucket, policies.of(due.kind, bucket).cadence)

@@ -1,0 +1,136 @@
+"""Which volumes an operator means: by an ID of AWS, by a name, or by what they are attached to."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from burstctl.cli.options import VOLUME_ID
+from burstctl.cli.output import list_first
+from burstctl.cli.tag_filter import TagTerm, ec2_filters
+from burstctl.context.context import CommandContext
+from burstctl.render.volume import format_id_and_name
+from burstwatch.adapters.aws.errors import AwsFailure
+from burstwatch.core.ebs.display_name import NAME_TAGS, names_of
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.text import sanitise
+from burstwatch.wiring.settings import SettingsError
+
+_INSTANCE_ID: Final = re.compile(r"i-([0-9a-f]{8}|[0-9a-f]{17})")
+_CLAIM: Final = re.compile(r"(?:claim )?(?:\S+/)?(?P<name>\S+?)(?: in \S+)?")
+"""The forms of a claim's name that tables show: ``claim data-0 in prod``, ``prod/data-0``, ``data-0``."""
+
+_MAX_CANDIDATES: Final = 5  # keeps the message to a few lines
+_MAX_SHOWN_CHARS: Final = 80
+
+
+class ResourceNameError(SettingsError):
+    """A word names no volume, or more than one where one is needed."""
+
+
+class _Finder(NamedTuple):
+    """How the volumes of one kind of word are found; ``description`` continues "no volume in us-east-1"."""
+
+    find: Callable[[CommandContext, str], list[Volume]]
+    description: str
+    is_one: bool
+
+
+def resolve_volumes(
+    context: CommandContext, names: Sequence[str], *, prefers: Callable[[Volume], bool] = lambda _volume: True
+) -> list[str]:
+    """The IDs of the volumes with these names, each once and in their order; an ID is not looked up.
+
+    An instance stands for those of its volumes that are preferred, or for all of them if none is.
+
+    Raises:
+        ResourceNameError: a word names no volume, or is the name of several.
+        AwsError: AWS does not list the volumes.
+    """
+    return list(dict.fromkeys(i for name in names for i in _resolve(context, name, prefers)))
+
+
+def resolve_volume(
+    context: CommandContext, word: str, *, prefers: Callable[[Volume], bool] = lambda _volume: True
+) -> str:
+    """The ID of the one volume that the word names.
+
+    Raises:
+        ResourceNameError: it names none or several.
+        AwsError: AWS does not list the volumes.
+    """
+    if VOLUME_ID.fullmatch(word):
+        return word
+    volumes = _preferred(_find(context, word), prefers)
+    if len(volumes) > 1:
+        raise _ambiguity_error(context, word, volumes)
+    return volumes[0].volume_id
+
+
+def _resolve(context: CommandContext, word: str, prefers: Callable[[Volume], bool]) -> list[str]:
+    if VOLUME_ID.fullmatch(word):
+        return [word]
+    volumes = _find(context, word)
+    if _finder(word).is_one and len(volumes) > 1:
+        raise _ambiguity_error(context, word, volumes)
+    return [volume.volume_id for volume in _preferred(volumes, prefers)]
+
+
+def _preferred(volumes: Sequence[Volume], prefers: Callable[[Volume], bool]) -> Sequence[Volume]:
+    return [volume for volume in volumes if prefers(volume)] or volumes
+
+
+def _finder(word: str) -> _Finder:
+    return _INSTANCE if _INSTANCE_ID.fullmatch(word) else _NAME
+
+
+def _find(context: CommandContext, word: str) -> list[Volume]:
+    """The volumes of a word that is not the ID of one; at least one."""
+    finder = _finder(word)
+    if volumes := sorted(finder.find(context, word), key=lambda volume: volume.volume_id):
+        return volumes
+    region = context.services.location.region
+    raise ResourceNameError(
+        f"no volume in {region} {finder.description} {sanitise(word, _MAX_SHOWN_CHARS)!r}",
+        fix="burstctl assess lists the names and IDs; in another Region, add --region NAME",
+    )
+
+
+def _ambiguity_error(context: CommandContext, word: str, volumes: Sequence[Volume]) -> ResourceNameError:
+    candidates = list_first([_describe_candidate(volume) for volume in volumes], _MAX_CANDIDATES)
+    return ResourceNameError(
+        f"{sanitise(word, _MAX_SHOWN_CHARS)!r} stands for {len(volumes)} volumes in"
+        f" {context.services.location.region}, and one is needed here",
+        fix=f"give an ID: {candidates}",
+    )
+
+
+def _describe_candidate(volume: Volume) -> str:
+    place = f", on {volume.instance_id}" if volume.instance_id else ""
+    return f"{format_id_and_name(volume)} {volume.volume_type} {volume.size_gib:,} GiB{place}"
+
+
+def _volumes_of_instance(context: CommandContext, instance_id: str) -> list[Volume]:
+    return _list(context, {"attachment.instance-id": [instance_id]})
+
+
+def _volumes_named(context: CommandContext, name: str) -> list[Volume]:
+    """By the Name tag, else by a name that Kubernetes gave and tables show."""
+    claim = _CLAIM.fullmatch(name)
+    for key in NAME_TAGS:
+        value = claim["name"] if claim and key != "Name" else name
+        listed = _list(context, ec2_filters([TagTerm(key, value)], list(VolumeType)))
+        if volumes := [volume for volume in listed if name in names_of(volume)]:
+            return volumes
+    return []
+
+
+def _list(context: CommandContext, filters: Mapping[str, Sequence[str]]) -> list[Volume]:
+    def report(subject: str, failure: AwsFailure) -> None:
+        raise ResourceNameError(f"{subject}: {failure}")
+
+    return list(context.services.ec2.volumes(filters, report_failure=report))
+
+
+_NAME: Final = _Finder(_volumes_named, "has the name", is_one=True)
+_INSTANCE: Final = _Finder(_volumes_of_instance, "is attached to", is_one=False)

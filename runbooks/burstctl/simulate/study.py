@@ -1,0 +1,298 @@
+"""The study of one instance: its load on another type, on the candidates, and what the load does not show."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
+from typing import Final
+
+from burstctl.simulate.ceilings import Ceiling, PlannedVolume, limited_buckets
+from burstctl.simulate.instance_reads import PERIOD_S, Instance, InstanceType
+from burstctl.simulate.simulation import (
+    BucketKind,
+    InstanceBuckets,
+    LoadInterval,
+    SimulationResult,
+    lowest_if_bursts,
+    simulate,
+)
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.durations import DAY_S
+from burstwatch.core.ebs.sizing import EMPTY_PCT, InstanceLimits
+
+_NEAR_LIMIT_SHARE: Final = 0.95
+"""A mean of five minutes at this share of a limit was held back by it. A judgement."""
+
+_ABOVE_LIMIT_SHARE: Final = 1.05
+"""A load above a limit by more than this was never under it: the limit was another one then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeStudy:
+    """The load on one type; ``bounds_pct`` are the lowest balances whatever the bursts within intervals."""
+
+    instance_type: InstanceType
+    buckets: InstanceBuckets
+    result: SimulationResult
+    bounds_pct: dict[BucketKind, float]
+
+    @property
+    def name(self) -> str:
+        return self.instance_type.name
+
+    @property
+    def is_sustained(self) -> bool:
+        """Whether the type has no burst buckets: its baselines are its maximums."""
+        return not (self.buckets.io.capacity or self.buckets.throughput.capacity)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether nothing is held back, and no shape of the load within five minutes empties a bucket."""
+        return self.result.is_sufficient and min(self.bounds_pct.values()) > 0
+
+    def cannot_drain(self, kind: BucketKind) -> bool:
+        """Whether the volumes cannot draw more than the type sustains, whatever the load is."""
+        bucket = self.buckets.of(kind)
+        return bucket.capacity > 0 and not bucket.highest_drain_per_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitReached:
+    """What may have held the load back when it was measured, for how long, and when first.
+
+    ``is_certain`` if it did: a bucket of its own was empty.
+    """
+
+    limit: str
+    is_certain: bool
+    seconds: float
+    first_at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyInput:
+    """What is known of an instance and its load; what could not be read is None.
+
+    ``measured_on`` is the present type, ``ceiling`` the most that the attached volumes serve together, and
+    ``planned_ceiling`` the same after the plan.
+    """
+
+    load: Sequence[LoadInterval]
+    instance: Instance | None
+    measured_on: InstanceType | None
+    target: InstanceType
+    candidates: Sequence[InstanceType]
+    balances: dict[BucketKind, Series]
+    ceiling: Ceiling
+    planned: Sequence[PlannedVolume]
+    planned_ceiling: Ceiling
+    daily_reset_s: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """The answer. ``raised`` is the target under a load that uses the plan: an upper bound; None without one.
+
+    ``ceiling`` is what limits the load: that of the volumes, or the peak of the load if that was higher
+    (``was_above_ceiling``). ``holes`` are the times without data, as start and end. ``at_ceiling_s`` is how
+    long the load was at the limit of the volumes of today.
+    """
+
+    inputs: StudyInput
+    target: TypeStudy
+    candidates: Sequence[TypeStudy]
+    raised: SimulationResult | None
+    ceiling: Ceiling
+    was_above_ceiling: bool
+    at_ceiling_s: float
+    limits_reached: Sequence[LimitReached]
+    above_type_at_s: float | None
+    holes: Sequence[tuple[int, int]]
+
+    @property
+    def start_s(self) -> int:
+        return self.inputs.load[0].start_s
+
+    @property
+    def end_s(self) -> int:
+        return self.inputs.load[-1].end_s
+
+    @property
+    def unknown_s(self) -> int:
+        return sum(end_s - start_s for start_s, end_s in self.holes)
+
+    @property
+    def smallest(self) -> list[TypeStudy]:
+        """The smallest type of each family that would have held nothing back, in the order of baselines."""
+        families: dict[str, TypeStudy] = {}
+        for study in self.candidates:
+            if study.result.is_sufficient:
+                families.setdefault(study.instance_type.family, study)
+        return list(families.values())
+
+
+def make_study(inputs: StudyInput) -> Study:
+    """Play the load on the target and on every candidate.
+
+    Raises:
+        ValueError: there is no load, or the target has no limits.
+    """
+    if not inputs.load:
+        raise ValueError("there is no load to play")
+    resets_at_s = _resets_at_s(inputs.load[0].start_s, inputs.load[-1].end_s, inputs.daily_reset_s)
+    ceiling, was_above = _effective_ceiling(inputs)
+    target = _study_type(inputs.target, inputs.load, ceiling, resets_at_s)
+    raised_load = _raise_load(inputs)
+    return Study(
+        inputs=inputs,
+        target=target,
+        candidates=[
+            target
+            if candidate == inputs.target
+            else _study_type(candidate, inputs.load, ceiling, resets_at_s)
+            for candidate in inputs.candidates
+        ],
+        raised=simulate(raised_load, target.buckets, resets_at_s=resets_at_s) if raised_load else None,
+        ceiling=ceiling,
+        was_above_ceiling=was_above,
+        at_ceiling_s=sum(interval.duration_s for interval in inputs.load if _is_at(interval, inputs.ceiling)),
+        limits_reached=_find_limits_reached(inputs),
+        above_type_at_s=_find_above_type(inputs),
+        holes=_find_holes(inputs.load),
+    )
+
+
+def _study_type(
+    instance_type: InstanceType, load: Sequence[LoadInterval], ceiling: Ceiling, resets_at_s: Sequence[int]
+) -> TypeStudy:
+    if instance_type.limits is None:
+        raise ValueError(f"{instance_type.name} has no EBS limits")
+    buckets = limited_buckets(instance_type.limits, ceiling)
+    return TypeStudy(
+        instance_type=instance_type,
+        buckets=buckets,
+        result=simulate(load, buckets, resets_at_s=resets_at_s),
+        bounds_pct={
+            kind: lowest_if_bursts(load, kind, buckets.of(kind), resets_at_s=resets_at_s)
+            for kind in BucketKind
+        },
+    )
+
+
+def _resets_at_s(start_s: int, end_s: int, daily_reset_s: int | None) -> list[int]:
+    """The daily resets after the start, in seconds since the epoch."""
+    if daily_reset_s is None:
+        return []
+    first_s = start_s // DAY_S * DAY_S + daily_reset_s
+    return [at_s for at_s in range(first_s, end_s, DAY_S) if at_s > start_s]
+
+
+def _effective_ceiling(inputs: StudyInput) -> tuple[Ceiling, bool]:
+    """What the volumes can draw, and whether the measured load was above it.
+
+    A load that was higher than the volumes of today allow proves that they were others then, or that EBS
+    counts in another way. So the bound is not below the load, unless a plan changes the volumes.
+    """
+    if inputs.planned:
+        return inputs.planned_ceiling, False
+    peaks = {kind: max(interval.rate(kind) for interval in inputs.load) for kind in BucketKind}
+    was_above = any(peak > _ABOVE_LIMIT_SHARE * inputs.ceiling.of(kind) for kind, peak in peaks.items())
+    return Ceiling(
+        iops=max(inputs.ceiling.iops, peaks[BucketKind.IO]),
+        mib_s=max(inputs.ceiling.mib_s, peaks[BucketKind.THROUGHPUT]),
+    ), was_above
+
+
+def _is_at(interval: LoadInterval, ceiling: Ceiling) -> bool:
+    return any(_is_near(interval.rate(kind), ceiling.of(kind)) for kind in BucketKind)
+
+
+def _is_near(rate: float, limit: float) -> bool:
+    return _NEAR_LIMIT_SHARE * limit <= rate <= _ABOVE_LIMIT_SHARE * limit
+
+
+def _raise_load(inputs: StudyInput) -> list[LoadInterval] | None:
+    """The load if what was held back by the volumes of today used all that the plan allows."""
+    growth = {kind: _growth(inputs, kind) for kind in BucketKind} if inputs.planned else {}
+    if not growth or max(growth.values()) <= 1:
+        return None
+    raised = []
+    for interval in inputs.load:
+        at_limit = [kind for kind in BucketKind if _is_near(interval.rate(kind), inputs.ceiling.of(kind))]
+        factor = max((growth[kind] for kind in at_limit), default=1.0)
+        raised.append(interval._replace(ops=interval.ops * factor, mib=interval.mib * factor))
+    return raised
+
+
+def _growth(inputs: StudyInput, kind: BucketKind) -> float:
+    now, planned = inputs.ceiling.of(kind), inputs.planned_ceiling.of(kind)
+    return max(1.0, planned / now) if now and isfinite(now) and isfinite(planned) else 1.0
+
+
+def _find_limits_reached(inputs: StudyInput) -> list[LimitReached]:
+    """What held the load back when it was measured, as far as it shows."""
+    limits_reached = [
+        _reached(
+            f"its own {kind.metric} was at most {EMPTY_PCT:g} %",
+            [at_s for at_s, pct in _pairs(inputs.balances[kind]) if pct <= EMPTY_PCT],
+            is_certain=True,
+        )
+        for kind in BucketKind
+    ]
+    limits = inputs.measured_on.limits if inputs.measured_on else None
+    started_at_s = inputs.instance.started_at_s if inputs.instance else None
+    if limits is not None and inputs.measured_on is not None:
+        on_this_type = [i for i in inputs.load if i.start_s >= (started_at_s or 0.0)]
+        most = Ceiling(iops=limits.max_iops, mib_s=limits.max_throughput_mib_s)
+        at_maximum = [i.start_s for i in on_this_type if _is_at(i, most)]
+        at_type = f"its load was at the maximum of {inputs.measured_on.name}"
+        limits_reached.append(_reached(at_type, at_maximum))
+        for kind in BucketKind:
+            at_baseline = [i.start_s for i in on_this_type if _is_near(i.rate(kind), _baseline(limits, kind))]
+            if not inputs.balances[kind] and _has_bucket(limits, kind):
+                text = f"its {kind.label} was at the baseline of {inputs.measured_on.name} (balance unknown)"
+                limits_reached.append(_reached(text, at_baseline))
+    at_ceiling = [i.start_s for i in inputs.load if _is_at(i, inputs.ceiling)]
+    limits_reached.append(_reached("its load was at the limit of its volumes", at_ceiling))
+    return [reached for reached in limits_reached if reached is not None]
+
+
+def _reached(limit: str, starts_s: Sequence[float], *, is_certain: bool = False) -> LimitReached | None:
+    if not starts_s:
+        return None
+    return LimitReached(
+        limit=limit, is_certain=is_certain, seconds=PERIOD_S * len(starts_s), first_at_s=starts_s[0]
+    )
+
+
+def _baseline(limits: InstanceLimits, kind: BucketKind) -> float:
+    return limits.baseline_iops if kind is BucketKind.IO else limits.baseline_throughput_mib_s
+
+
+def _has_bucket(limits: InstanceLimits, kind: BucketKind) -> bool:
+    most = limits.max_iops if kind is BucketKind.IO else limits.max_throughput_mib_s
+    return _baseline(limits, kind) < most
+
+
+def _find_above_type(inputs: StudyInput) -> float | None:
+    """When the load was first higher than the present type allows: it was another type then."""
+    limits = inputs.measured_on.limits if inputs.measured_on else None
+    if limits is None:
+        return None
+    above = (
+        interval.start_s
+        for interval in inputs.load
+        if interval.rate(BucketKind.IO) > _ABOVE_LIMIT_SHARE * limits.max_iops
+        or interval.rate(BucketKind.THROUGHPUT) > _ABOVE_LIMIT_SHARE * limits.max_throughput_mib_s
+    )
+    return next(above, None)
+
+
+def _find_holes(load: Sequence[LoadInterval]) -> list[tuple[int, int]]:
+    return [
+        (earlier.end_s, later.start_s) for earlier, later in pairwise(load) if later.start_s > earlier.end_s
+    ]
+
+
+def _pairs(series: Series) -> Iterable[tuple[int, float]]:
+    return zip(series.starts_at_s, series.values, strict=True)

@@ -1,0 +1,384 @@
+"""A simulation as text: the answer, the spells, the types beside it, and what it cannot show."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Final
+
+from burstctl.cli.output import list_first, print_info
+from burstctl.cli.styled_text import StyledText, render_styled
+from burstctl.cli.text_layout import Topic, lay_out_topics
+from burstctl.render.table import Table
+from burstctl.simulate.ceilings import Ceiling
+from burstctl.simulate.collect import SimulationReport
+from burstctl.simulate.simulation import BucketKind, EmptySpell, SimulationResult
+from burstctl.simulate.study import Study, TypeStudy
+from burstwatch.core.durations import DAY_S
+from burstwatch.core.text import format_clock, format_count, format_duration, format_usd, sanitise
+from burstwatch.core.watch.api_cost import USD_PER_METRIC
+
+MAX_SPELLS: Final = 12
+MAX_TYPES: Final = 16
+"""Lines of the two tables; --json has all."""
+
+_MAX_NAME_CHARS: Final = 30
+_EMPTY_STYLE: Final = "bold red"
+_ENOUGH_STYLE: Final = "green"
+
+
+def render_report(report: SimulationReport) -> str:
+    """The whole answer; fits 80 columns."""
+    study = report.study
+    topics = [
+        ("Answer", _answer(study.target)),
+        ("Lowest", [_describe_lowest(study.target)]),
+        ("Enough", [_describe_smallest(study)]),
+        ("Volumes", _describe_volumes(report)),
+        ("Plan", _describe_plan(study)),
+    ]
+    caveats = [
+        ("Measured", _describe_measured(study)),
+        ("Data", _describe_data(study)),
+        ("Assumed", _describe_assumptions(study)),
+    ]
+    parts = [
+        lay_out_topics(describe_subject(report), topics),
+        *(
+            render_styled(table.to_lines())
+            for table in (_spell_table(study), _type_table(study))
+            if table.lines
+        ),
+        _lay_out(caveats),
+    ]
+    return "\n\n".join(parts)
+
+
+def describe_subject(report: SimulationReport) -> str:
+    """Which instance it is, and which time was measured."""
+    study, instance = report.study, report.study.inputs.instance
+    name = sanitise(instance.name, _MAX_NAME_CHARS) if instance and instance.name else None
+    subject = report.request.instance_id + (f" ({name})" if name else "")
+    subject += f", {instance.instance_type}" if instance else ""
+    days = (study.end_s - study.start_s) / DAY_S
+    return f"{subject}: {days:.1f} days until {_moment(study.end_s)} UTC"
+
+
+def describe_answer(study: TypeStudy) -> str:
+    """Say that m7g.large would have been empty 6 times, for 3 h 40 min in all, first on Tue 10 Nov."""
+    spells = study.result.spells
+    if study.is_sustained:
+        limits = study.instance_type.limits
+        assert limits is not None
+        return (
+            f"{study.name} has no EBS burst credits, so it is never empty: it sustains its maximum of"
+            f" {limits.max_iops:,} IOPS and {limits.max_throughput_mib_s:,.0f} MiB/s."
+        )
+    if not spells:
+        return f"{study.name} would never have been empty."
+    first, in_all = datetime.fromtimestamp(spells[0].start_s, UTC), format_duration(study.result.empty_s)
+    return (
+        f"{study.name} would have been empty {_times(len(spells))}, for {in_all} in all, first on"
+        f" {first:%a} {first.day} {first:%b} at {first:%H:%M} UTC."
+    )
+
+
+def print_notes(report: SimulationReport) -> None:
+    """Print the notes that a person should read in addition to the answer."""
+    if report.left_out:
+        print_info(
+            f"left out: {list_first(report.left_out)}: another architecture than"
+            f" {report.study.target.name}, or no EBS limits"
+        )
+    calls = format_count(sum(report.api_calls.values()), "call")
+    usd = format_usd(report.metrics_requested * USD_PER_METRIC, decimals=5)
+    print_info(f"read {report.metrics_requested:,} metrics for {usd}, in {calls} to AWS")
+
+
+def _answer(study: TypeStudy) -> list[str]:
+    result = study.result
+    sentences = [describe_answer(study)]
+    by_bucket = [kind for kind in BucketKind if result.of(kind).spells]
+    if len(by_bucket) == 1:
+        sentences.append(f"It is the {by_bucket[0].label} bucket ({by_bucket[0].metric}) that is empty.")
+    elif by_bucket:
+        parts = [f"the {kind.label} bucket {_times(len(result.of(kind).spells))}" for kind in by_bucket]
+        sentences.append(f"It is {' and '.join(parts)}.")
+    if result.at_maximum_s and not result.spells:
+        sentences.append(
+            f"Its load asked for more than its maximum for {format_duration(result.at_maximum_s)}."
+        )
+    if study.is_certain and not study.is_sustained:
+        sentences.append("That holds for any shape of the load within each five minutes.")
+    elif result.is_sufficient and not study.is_sustained:
+        sentences.append("That holds if the load within each five minutes is even: bursts could empty it.")
+    return sentences
+
+
+def _describe_lowest(study: TypeStudy) -> str:
+    if study.is_sustained:
+        return ""
+    parts = []
+    for kind in BucketKind:
+        lowest = study.result.of(kind).lowest_pct
+        if lowest is None:
+            parts.append(f"{kind.label}: sustained, no bucket")
+        elif study.cannot_drain(kind):
+            parts.append(f"{kind.label}: full, it cannot drain")
+        else:
+            bound = f", at least {study.bounds_pct[kind]:.1f} % with bursts" if lowest > 0 else ""
+            parts.append(f"{kind.label}: {lowest:.1f} %{bound}")
+    return "; ".join(parts)
+
+
+def _describe_smallest(study: Study) -> str:
+    smallest = study.smallest
+    if not smallest:
+        return f"None of the {format_count(len(study.candidates), 'type')} looked at: see --types for others."
+    parts = [f"{item.name}{'' if item.is_certain else ' (if the load is even)'}" for item in smallest]
+    return f"The smallest that would never have been empty: {', '.join(parts)}."
+
+
+def _describe_volumes(report: SimulationReport) -> list[str]:
+    study = report.study
+    if report.volumes is None:
+        return ["They could not be read, so only the instance type limits the load."]
+    if not report.volumes:
+        return ["None is attached today, so only the instance type limits the load."]
+    attached = format_count(len(report.volumes), "volume")
+    ceiling = study.inputs.ceiling
+    sentences = [f"{attached} attached today, {_describe_ceiling(ceiling)} together."]
+    if study.was_above_ceiling:
+        sentences.append(
+            "The load was higher than that, so the volumes were others then. Its peak counts instead."
+        )
+    return [*sentences, *_describe_bounds(study)]
+
+
+def _describe_bounds(study: Study) -> Iterable[str]:
+    """What follows from the limits of the volumes alone, whatever the load is."""
+    target = study.target
+    for kind in BucketKind:
+        bucket, most = target.buckets.of(kind), study.ceiling.of(kind)
+        if not bucket.capacity or not isfinite(most):
+            continue
+        unit = _unit_per_s(kind)
+        if target.cannot_drain(kind):
+            yield (
+                f"The {kind.label} bucket cannot drain: {target.name} sustains"
+                f" {bucket.refill_per_s:,.0f} {unit}, and the volumes serve at most {most:,.0f}."
+            )
+        else:
+            lasts_s = bucket.capacity / bucket.highest_drain_per_s
+            yield (
+                f"At the limits of the volumes, a full {kind.label} bucket lasts {format_duration(lasts_s)}."
+            )
+
+
+def _describe_plan(study: Study) -> list[str]:
+    inputs = study.inputs
+    if not inputs.planned:
+        return []
+    plans = ", ".join(plan.text for plan in inputs.planned)
+    sentences = [f"With {plans}, the volumes serve {_describe_ceiling(inputs.planned_ceiling)}."]
+    if study.raised is None:
+        return sentences
+    if not study.at_ceiling_s:
+        sentences.append(
+            "The load was never at the limit of today's volumes for five minutes, so it was played as it is."
+        )
+        return sentences
+    sentences.append(
+        f"For {format_duration(study.at_ceiling_s)} the load was at the limit of today's volumes. With the"
+        f" plan it may rise: {study.target.name} {_describe_raised(study.raised)}."
+    )
+    return sentences
+
+
+def _describe_raised(raised: SimulationResult) -> str:
+    if not raised.spells:
+        return "would still never have been empty"
+    return (
+        f"would then have been empty up to {_times(len(raised.spells))}, for"
+        f" {format_duration(raised.empty_s)} in all"
+    )
+
+
+def _describe_measured(study: Study) -> list[str]:
+    inputs, instance = study.inputs, study.inputs.instance
+    measured_on = inputs.measured_on.name if inputs.measured_on else "the present type"
+    sentences = [
+        f"The I/O was served by {measured_on} and its volumes: load that they held back is not visible."
+    ]
+    sentences += [
+        f"WARNING: {reached.limit} for {format_duration(reached.seconds)}, first on"
+        f" {_moment(reached.first_at_s)}. The real load"
+        f" {'was' if reached.is_certain else 'may have been'} higher."
+        for reached in study.limits_reached
+    ]
+    if instance and instance.started_at_s and instance.started_at_s > study.start_s:
+        sentences.append(
+            f"It was started on {_moment(instance.started_at_s)}. A type can change while an instance is"
+            " stopped, and EC2 does not show an earlier one: what was measured before may be of another."
+        )
+    if study.above_type_at_s is not None:
+        sentences.append(
+            f"On {_moment(study.above_type_at_s)} it served more than {measured_on} can: it was another type."
+        )
+    unknown = [kind.metric for kind in BucketKind if not inputs.balances[kind] and _has_bucket(study, kind)]
+    if unknown:
+        reason = (
+            ": it has detailed monitoring, and AWS publishes them with basic monitoring only"
+            if instance and instance.has_detailed_monitoring
+            else ""
+        )
+        sentences.append(f"CloudWatch has no {' and '.join(unknown)} of it{reason}.")
+    return sentences
+
+
+def _has_bucket(study: Study, kind: BucketKind) -> bool:
+    limits = study.inputs.measured_on.limits if study.inputs.measured_on else None
+    if limits is None:
+        return False
+    if kind is BucketKind.IO:
+        return limits.baseline_iops < limits.max_iops
+    return limits.baseline_throughput_mib_s < limits.max_throughput_mib_s
+
+
+def _describe_data(study: Study) -> list[str]:
+    sentences = []
+    if study.holes:
+        longest_s = max(end_s - start_s for start_s, end_s in study.holes)
+        sentences.append(
+            f"{format_duration(study.unknown_s)} without data in {format_count(len(study.holes), 'hole')},"
+            f" the longest {format_duration(longest_s)}: unknown, so the balances stay as they were."
+        )
+    instance, target = study.inputs.instance, study.target
+    architectures = target.instance_type.architectures
+    if instance and instance.architecture and architectures and instance.architecture not in architectures:
+        sentences.append(
+            f"{target.name} is {', '.join(sorted(architectures))}, the instance {instance.architecture}: it"
+            " needs another image."
+        )
+    return sentences
+
+
+def _describe_assumptions(study: Study) -> list[str]:
+    reset_s = study.inputs.daily_reset_s
+    reset = (
+        "AWS fills them daily at a time that it does not document: not assumed (--daily-reset)."
+        if reset_s is None
+        else f"AWS fills them daily at {format_clock(reset_s)} UTC, as --daily-reset says."
+    )
+    capacity = "Both buckets are full at first. They last 30 minutes at the maximum of the type, AWS's rule."
+    return [
+        f"{capacity} {reset}",
+        "Load that is held back waits and is served later; nothing is lost.",
+    ]
+
+
+def _spell_table(study: Study) -> Table:
+    result = study.target.result
+    spells = result.spells[:MAX_SPELLS]
+    more = len(result.spells) - len(spells)
+    return Table(
+        titles=("EMPTY FROM (UTC)", "UNTIL", "FOR", "BUCKET", "WAITING AT MOST"),
+        lines=[_spell_line(result, spell) for spell in spells],
+        right_aligned=frozenset({"FOR", "WAITING AT MOST"}),
+        notes=[f"and {more:,} more, which --json shows"] if more else [],
+    )
+
+
+def _spell_line(result: SimulationResult, spell: EmptySpell) -> list[StyledText]:
+    kinds = result.buckets_of(spell)
+    until = _moment(spell.end_s) if spell.end_s - spell.start_s >= DAY_S else format_clock(spell.end_s)
+    waiting = ", ".join(_describe_waiting(result, kind, spell) for kind in kinds)
+    return [
+        StyledText(_moment(spell.start_s)),
+        StyledText(until),
+        StyledText(format_duration(spell.empty_s), _EMPTY_STYLE),
+        StyledText(" and ".join(kind.label for kind in kinds)),
+        StyledText(waiting),
+    ]
+
+
+def _describe_waiting(result: SimulationResult, kind: BucketKind, spell: EmptySpell) -> str:
+    own = [
+        item for item in result.of(kind).spells if item.start_s < spell.end_s and item.end_s > spell.start_s
+    ]
+    most = max(item.max_waiting for item in own)
+    return f"{most:,.0f} {'operations' if kind is BucketKind.IO else 'MiB'}"
+
+
+def _type_table(study: Study) -> Table:
+    listed = _shown_types(study)
+    more = len(study.candidates) - len(listed)
+    return Table(
+        titles=("TYPE", "IOPS", "MIB/S", "EMPTY", "LOWEST I/O", "THROUGHPUT"),
+        lines=[_type_line(study, item) for item in listed],
+        right_aligned=frozenset({"IOPS", "MIB/S", "LOWEST I/O", "THROUGHPUT"}),
+        notes=[f"sustained limits; and {more:,} more, which --json shows"] if more else ["sustained limits"],
+    )
+
+
+def _shown_types(study: Study) -> list[TypeStudy]:
+    """Of each family up to the first type that is enough, and the target."""
+    enough = {item.instance_type.family: item for item in reversed(study.smallest)}
+    listed: list[TypeStudy] = []
+    done: set[str] = set()
+    for item in study.candidates:
+        family = item.instance_type.family
+        if family not in done or item is study.target:
+            listed.append(item)
+        if enough.get(family) is item:
+            done.add(family)
+    return listed[:MAX_TYPES]
+
+
+def _type_line(study: Study, item: TypeStudy) -> list[StyledText]:
+    result = item.result
+    style = _ENOUGH_STYLE if result.is_sufficient else _EMPTY_STYLE
+    return [
+        StyledText(item.name, "bold" if item is study.target else ""),
+        StyledText(f"{item.buckets.io.refill_per_s:,.0f}"),
+        StyledText(f"{item.buckets.throughput.refill_per_s:,.0f}"),
+        StyledText(_describe_outcome(item), style),
+        *(StyledText(_format_lowest(item, kind)) for kind in BucketKind),
+    ]
+
+
+def _describe_outcome(item: TypeStudy) -> str:
+    result = item.result
+    if result.spells:
+        return f"{_times(len(result.spells))}, {format_duration(result.empty_s)}"
+    if result.at_maximum_s:
+        return f"at its maximum {format_duration(result.at_maximum_s)}"
+    return "never" if item.is_certain else "never if even"
+
+
+def _format_lowest(item: TypeStudy, kind: BucketKind) -> str:
+    lowest = item.result.of(kind).lowest_pct
+    return "sustained" if lowest is None else f"{lowest:.1f} %"
+
+
+def _describe_ceiling(ceiling: Ceiling) -> str:
+    parts = [
+        f"{ceiling.of(kind):,.0f} {_unit_per_s(kind)}" for kind in BucketKind if isfinite(ceiling.of(kind))
+    ]
+    return f"at most {' and '.join(parts)}" if parts else "without a known limit"
+
+
+def _unit_per_s(kind: BucketKind) -> str:
+    return "IOPS" if kind is BucketKind.IO else "MiB/s"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def _moment(at_s: float) -> str:
+    at = datetime.fromtimestamp(at_s, UTC)
+    return f"{at:%a} {at.day} {at:%b %H:%M}"
+
+
+def _lay_out(topics: Sequence[Topic]) -> str:
+    return lay_out_topics("", topics).lstrip("\n")

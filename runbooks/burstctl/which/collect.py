@@ -1,0 +1,252 @@
+"""Collects what is known of a resource's limits: from EC2, CloudWatch, the ledger and the host's probe."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from burstctl.context.context import CommandContext
+from burstctl.which.host_report import HostReport, RunDirectoryError, read_run_directory, report_of_stall
+from burstctl.which.limits import (
+    Answer,
+    InstanceFacts,
+    VolumeFacts,
+    decide,
+    instance_limits,
+    unknown_instance_limits,
+    volume_limits,
+    why_unused,
+)
+from burstwatch.adapters.aws.errors import AwsFailure
+from burstwatch.adapters.aws.metric_history import ALL_METRICS, HistoryReader
+from burstwatch.core.assessment.assess import STOPPED_STATES, VolumeReading, assess, not_polled_reason
+from burstwatch.core.assessment.assess_instance import InstanceReading, assess_instance
+from burstwatch.core.buckets.series import PERIOD_S, Series
+from burstwatch.core.ebs.metric_history import MetricHistory
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.instances.instance import Instance
+from burstwatch.core.instances.instance_buckets import instance_bucket
+from burstwatch.core.instances.instance_metrics import InstanceMetrics
+from burstwatch.core.policy.bucket_policy import policy_of_bucket
+from burstwatch.core.watch.due_instances import buckets_of
+from burstwatch.wiring.bootstrap import WORKERS, build_client
+
+_HISTORY_S: Final = 75 * PERIOD_S
+"""The longest horizon of a forecast, an hour, before the newest datapoint, which may be late."""
+
+_LOAD_METRICS: Final = tuple(name for name in ALL_METRICS if name != "balance")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhichReport:
+    """The answer about a resource, with what was read for it and what could not be read.
+
+    ``volumes`` are those that the answer covers. ``instance`` is the resource, or the one that the volume is
+    attached to; None if it is not attached, or if the instance could not be described.
+    """
+
+    resource_id: str
+    region: str
+    now_s: float
+    answer: Answer = field(default_factory=lambda: Answer(limits=()))
+    volumes: Sequence[Volume] = ()
+    instance: Instance | None = None
+    unused: str | None = None
+    notes: Sequence[str] = ()
+    failures: Sequence[str] = ()
+    is_missing: bool = False
+    metrics_requested: int = 0
+    api_calls: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_instance(self) -> bool:
+        return is_instance_id(self.resource_id)
+
+
+def is_instance_id(resource_id: str) -> bool:
+    """Whether it is the ID of an instance, and not that of a volume."""
+    return resource_id.startswith("i-")
+
+
+def collect(context: CommandContext, resource_id: str, run_directory: Path | None) -> WhichReport:
+    """Read everything about one resource and decide; what cannot be read is unknown, and a failure."""
+    context.progress.begin("reading every limit")
+    try:
+        return _Collection(context, resource_id).to_report(run_directory)
+    finally:
+        context.progress.end()
+
+
+class _Collection:
+    """The reads about one resource, at one moment."""
+
+    def __init__(self, context: CommandContext, resource_id: str) -> None:
+        self._context = context
+        self._services = context.services
+        self._now_s = self._services.clock()
+        self._resource_id = resource_id
+        self._collector = self._services.build_collector(self._now_s)
+        self._failures = self._collector.failures
+        self._notes: list[str] = []
+        self._exhausted_pct = self._services.policy.levels.exhausted_pct
+
+    def to_report(self, run_directory: Path | None) -> WhichReport:
+        volumes, instance, instance_id, is_missing = self._describe()
+        limits = []
+        if volumes:
+            reports = self._host_reports({volume.volume_id for volume in volumes}, run_directory)
+            for facts in self._volume_facts(volumes, instance, reports):
+                limits += volume_limits(facts, now_s=self._now_s, exhausted_pct=self._exhausted_pct)
+        if instance is not None:
+            facts_of_instance = self._instance_facts(instance)
+            limits += instance_limits(facts_of_instance, now_s=self._now_s, exhausted_pct=self._exhausted_pct)
+        elif instance_id is not None and not is_missing:
+            limits += unknown_instance_limits(instance_id, f"{instance_id} could not be described")
+        for volume in volumes:
+            if volume.multi_attach_enabled:
+                self._notes.append(
+                    f"{volume.volume_id} allows multi-attach: the load of every instance that it is attached"
+                    " to counts against its limits; ask about each of those instances too"
+                )
+        return WhichReport(
+            resource_id=self._resource_id,
+            region=self._services.location.region,
+            now_s=self._now_s,
+            answer=decide(limits),
+            volumes=volumes,
+            instance=instance,
+            unused=self._why_unused(volumes, instance),
+            notes=self._notes,
+            failures=list(dict.fromkeys(self._failures)),
+            is_missing=is_missing,
+            metrics_requested=self._services.calls.metrics_requested,
+            api_calls=dict(self._services.calls.calls),
+        )
+
+    def _describe(self) -> tuple[list[Volume], Instance | None, str | None, bool]:
+        """The volumes asked about, the instance with its ID, and whether the resource does not exist."""
+        resource_id, collector = self._resource_id, self._collector
+        if is_instance_id(resource_id):
+            instance, volumes = collector.describe_instance(resource_id)
+            is_missing = instance is None and resource_id not in collector.unreadable
+            return volumes, instance, resource_id, is_missing
+        described, missing = collector.volumes_by_id([resource_id])
+        instance_id = described[0].instance_id if described else None
+        instance = None
+        if instance_id is not None:
+            instance, _ = collector.describe_instance(instance_id)
+        return described, instance, instance_id, bool(missing)
+
+    def _why_unused(self, volumes: Sequence[Volume], instance: Instance | None) -> str | None:
+        if is_instance_id(self._resource_id):
+            is_stopped = instance is not None and instance.state in STOPPED_STATES
+            return f"it is {instance.state}" if instance is not None and is_stopped else None
+        return why_unused(volumes[0], instance) if volumes else None
+
+    def _volume_facts(
+        self,
+        volumes: Sequence[Volume],
+        instance: Instance | None,
+        reports: Mapping[str, Sequence[HostReport]],
+    ) -> list[VolumeFacts]:
+        in_use = [volume for volume in volumes if why_unused(volume, instance) is None]
+        histories = self._read_histories(in_use)
+        checks = self._collector.volume_checks(in_use)
+        telemetry = self._services.policy.telemetry
+        facts = []
+        for volume in volumes:
+            history = histories.get(volume.volume_id)
+            is_read = isinstance(history, MetricHistory)
+            iops_exceeded, throughput_exceeded = checks.get(volume.volume_id, (Series(), Series()))
+            reading = VolumeReading(
+                balance=history.balance if isinstance(history, MetricHistory) else None,
+                instance_state=instance.state if instance else None,
+            )
+            facts.append(
+                VolumeFacts(
+                    volume=volume,
+                    instance=instance,
+                    assessment=assess(volume, reading, now_s=self._now_s, telemetry=telemetry)
+                    if volume.has_bucket
+                    else None,
+                    history=history
+                    if isinstance(history, MetricHistory)
+                    else MetricHistory(period_s=PERIOD_S),
+                    load_error=None if is_read else "it could not be read",
+                    iops_exceeded=iops_exceeded,
+                    throughput_exceeded=throughput_exceeded,
+                    reports=tuple(reports.get(volume.volume_id, ())),
+                )
+            )
+        return facts
+
+    def _read_histories(self, volumes: Sequence[Volume]) -> dict[str, MetricHistory | AwsFailure]:
+        """Their loads by the minute, and the balances of those whose credits may run out."""
+        client = build_client(self._context.session, "cloudwatch", self._services.calls)
+        end_s = int(self._now_s)
+        start_s = (end_s - _HISTORY_S) // PERIOD_S * PERIOD_S
+        draining = [volume.volume_id for volume in volumes if not_polled_reason(volume) is None]
+        others = [volume.volume_id for volume in volumes if volume.volume_id not in set(draining)]
+        histories: dict[str, MetricHistory | AwsFailure] = {}
+        for volume_ids, metrics in ((draining, ALL_METRICS), (others, _LOAD_METRICS)):
+            reader = HistoryReader(client, period_s=PERIOD_S, workers=WORKERS, metrics=metrics)
+            for result in reader.read(volume_ids, start_s, end_s) if volume_ids else ():
+                histories |= {**result.histories, **result.unread}
+                self._failures += [str(failure) for failure in result.unread.values()]
+                self._failures += [f"cloudwatch:GetMetricData says: {text}" for text in result.messages]
+        return histories
+
+    def _instance_facts(self, instance: Instance) -> InstanceFacts:
+        is_running = instance.state not in STOPPED_STATES
+        due = list(buckets_of([instance]))
+        balances = self._collector.instance_balances(due) if is_running else {}
+        failures = [str(balance) for balance in balances.values() if isinstance(balance, AwsFailure)]
+        self._failures += failures
+        count_before = len(self._failures)
+        metrics = InstanceMetrics()
+        if is_running:
+            metrics = self._collector.instance_metrics([instance.instance_id])[instance.instance_id]
+        has_failed = len(self._failures) > count_before
+        assessments = {}
+        for due_bucket in due:
+            balance = balances.get(due_bucket.subject)
+            reading = InstanceReading(balance=balance if isinstance(balance, Series) else None)
+            policy, bucket = self._services.policy, instance_bucket(instance, due_bucket.kind)
+            if bucket is not None:
+                policy = policy_of_bucket(policy, due_bucket.kind, bucket)
+            assessments[due_bucket.kind] = assess_instance(
+                instance, due_bucket.kind, reading, now_s=self._now_s, telemetry=policy.telemetry
+            )
+        return InstanceFacts(
+            instance=instance,
+            assessments=assessments,
+            metrics=metrics,
+            load_error="it could not be read" if has_failed else None,
+        )
+
+    def _host_reports(self, volume_ids: set[str], run_directory: Path | None) -> dict[str, list[HostReport]]:
+        """What the host's probe says of each volume: the newest report that the ledger has, and its files."""
+        states = self._services.ledger.states_of(volume_ids)
+        reports: dict[str, list[HostReport]] = {
+            volume_id: [report_of_stall(state.stall)]
+            for volume_id, state in states.items()
+            if state.stall is not None and state.stall.is_fresh(self._now_s)
+        }
+        if run_directory is None:
+            return reports
+        try:
+            readings, faults = read_run_directory(run_directory)
+        except RunDirectoryError as error:
+            self._failures.append(str(error))
+            return reports
+        self._failures += faults
+        matching = [reading for reading in readings if volume_ids & set(reading.volume_ids)]
+        if readings and not matching:
+            other_ids = sorted({volume_id for reading in readings for volume_id in reading.volume_ids})
+            self._notes.append(
+                f"--run-dir {run_directory} has readings of {', '.join(other_ids) or 'no EBS volume'} only"
+            )
+        for reading in matching:
+            for volume_id in volume_ids & set(reading.volume_ids):
+                reports.setdefault(volume_id, []).append(reading)
+        return reports

@@ -1,0 +1,114 @@
+"""burstctl assess --kind: volumes and the EBS credits of instances in one table."""
+
+from datetime import timedelta
+
+from burstlab.fake_aws.faults import Fault
+from burstlab.model.instance import LabInstance
+from support.cli_session import START, add_calm, add_critical, add_lab_volume
+
+INSTANCE = "i-0123456789abcdef0"
+
+
+def add_draining_instance(lab, **fields):
+    """t3.medium sustains 2,000 IOPS: two volumes with 2,000 each empty its 17.64 million credits."""
+    lab.fleet.add_instance(
+        LabInstance(
+            instance_id=INSTANCE,
+            launched_at=START - timedelta(days=40),
+            instance_type="t3.medium",
+            tags={"Name": "build-host"},
+            **fields,
+        )
+    )
+    for number in range(2):
+        add_lab_volume(
+            lab,
+            f"data-{number}",
+            "steady:2000",
+            volume_type="gp3",
+            iops=3_000,
+            throughput_mib_s=125,
+            instance_id=INSTANCE,
+            minutes=120,
+        )
+
+
+def test_both_kinds_are_in_one_table_the_most_urgent_first(cli, lab):
+    add_draining_instance(lab, io_pct=60)
+    critical = add_critical(lab, "ci-7")
+
+    result = cli.run("assess", "--kind", "ebs,instance")
+
+    header, *rows = result.out.splitlines()
+    assert header.split()[:4] == ["LEVEL", "BUCKET", "RESOURCE", "NAME"]
+    assert rows[0].split()[:4] == ["exhausted", "instance-io", INSTANCE, "build-host"]
+    assert "2,000 IOPS" in rows[0]
+    assert "t3.medium" in rows[0]
+    assert rows[1].split()[:4] == ["critical", "ebs-io", critical, "ci-7"]
+    assert "1 volume and 2 instances in us-east-1" in result.err
+    assert f"next: burstctl which {INSTANCE}" in result.err
+    assert result.code == 3
+
+
+def test_one_kind_leaves_out_the_other(cli, lab):
+    add_draining_instance(lab, io_pct=60)
+    add_calm(lab, "web-1")
+
+    document = cli.run("assess", "--kind", "instance", "--json").document
+
+    assert document["volumes"] == []
+    assert {item["resource_id"] for item in document["instances"]} > {INSTANCE}
+    assert cli.run("assess", "--kind", "ebs", "--json").document["instances"] == []
+
+
+def test_without_the_option_the_policy_decides_which_kinds(cli, lab):
+    add_draining_instance(lab, io_pct=60)
+    assert cli.run("assess", "--json").document["instances"] == []
+    (cli.directory / "policy.yaml").write_text("version: 1\nresources: {instance: {watch: true}}\n")
+    assert cli.run("assess", "--json").document["instances"] != []
+
+
+def test_an_unknown_kind_is_a_usage_error_before_any_call(cli, lab):
+    result = cli.run("assess", "--kind", "ebs,floppy")
+    assert result.code == 2
+    assert "'floppy' is not a kind of resource; write some of ebs, instance." in result.err
+    assert not lab.faults.call_counts()
+
+
+def test_instances_that_may_not_be_read_hide_no_volume(cli, lab):
+    add_draining_instance(lab)
+    critical = add_critical(lab, "ci-7")
+    lab.faults.add(Fault(action="DescribeInstances", code="UnauthorizedOperation", status=403))
+
+    result = cli.run("assess", "--kind", "ebs,instance")
+
+    assert critical in result.out
+    assert "ec2:DescribeInstances" in result.err
+    assert result.code == 1
+
+
+def add_st1(lab, **fields):
+    return add_lab_volume(
+        lab, "logs", "steady:200", volume_type="st1", size_gib=1_024, balance_pct=40, minutes=90, **fields
+    )
+
+
+def test_an_st1_volume_is_shown_and_explained_in_mib(cli, lab):
+    volume_id = add_st1(lab)
+    (cli.directory / "policy.yaml").write_text("version: 1\nresources: {ebs: {types: 'gp2, st1'}}\n")
+
+    row = cli.run("assess").out.splitlines()[1]
+    explanation = " ".join(cli.run("explain", volume_id).out.split())
+
+    assert "40 MiB/s" in row
+    assert "40 MiB/s for st1 of 1,024 GiB, which bursts to 250 MiB/s" in explanation
+    assert "% of 1,048,576 =" in explanation
+    assert "/ (250 - 40) =" in explanation
+
+
+def test_a_plot_of_an_st1_volume_is_refused_with_the_commands_that_show_it(cli, lab):
+    volume_id = add_st1(lab)
+    result = cli.run("plot", volume_id)
+    assert result.code == 1
+    assert f"{volume_id} is st1, and plot shows gp2 volumes only" in result.err
+    assert f"burstctl which {volume_id}" in result.err

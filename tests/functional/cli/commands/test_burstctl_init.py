@@ -1,0 +1,234 @@
+"""burstctl init: a few questions, and the two files that a deployment needs."""
+
+import pytest
+import yaml
+
+from burstctl.init.files import POLICY_FILE, STAGE_FILE
+
+OPTIONS = ("--email", "oncall@example.com", "--region", "eu-central-1", "--yes")
+
+
+def stage_of(cli):
+    return yaml.safe_load((cli.directory / STAGE_FILE).read_text())
+
+
+def policy_of(cli):
+    return yaml.safe_load((cli.directory / POLICY_FILE).read_text())
+
+
+def test_five_answers_make_a_stage_and_a_policy(cli):
+    answers = (
+        "oncall@example.com, slack:burstwatch/slack",
+        "eu-central-1 us-east-1",
+        "flip",
+        "200",
+        "sat,sun 00:00-24:00 UTC",
+    )
+
+    result = cli.run("init", answer="\n".join(answers))
+
+    assert result.code == 0
+    assert result.err.count("?") == 5
+    assert stage_of(cli) == {
+        "name": "burstwatch",
+        "regions": ["eu-central-1", "us-east-1"],
+        "policy": "policy.yaml",
+        "recipients": {"emails": ["oncall@example.com"], "slack_secret": "burstwatch/slack"},
+        "flips": True,
+    }
+    assert policy_of(cli) == {
+        "version": 1,
+        "mode": {"highest": "auto"},
+        "flip": {"spend_cap_usd_per_month": 200, "change_hours": "sat-sun 00:00-24:00 UTC"},
+    }
+
+
+def test_a_stack_that_only_alerts_needs_three_answers_and_two_have_defaults(cli):
+    cli.set(AWS_REGION="us-west-2")
+
+    result = cli.run("init", answer="oncall@example.com\n\n")
+
+    assert result.code == 0
+    assert "2. Which Regions? None: where your credentials point [us-west-2]: " in result.err
+    assert "3. Only alert, or also flip volumes that opted in by tag? alert or flip [alert]: " in result.err
+    assert (stage_of(cli)["regions"], stage_of(cli)["flips"]) == (["us-west-2"], False)
+    assert policy_of(cli) == {"version": 1, "mode": {"highest": "propose"}}
+
+
+def test_without_a_region_anywhere_the_stack_goes_where_the_credentials_point(cli):
+    cli.run("init", answer="oncall@example.com\n\n")
+
+    assert "regions" not in stage_of(cli)
+    assert "# regions: [us-east-1]  # a stack in each" in (cli.directory / STAGE_FILE).read_text()
+
+
+def test_a_wrong_answer_is_explained_and_the_question_repeated(cli):
+    result = cli.run("init", answer="\nnobody\noncall@example.com\nmoon\nus-east-1\nmaybe\nalert")
+
+    assert result.code == 0
+    for message in (
+        "no one would be alerted; write an e-mail address or slack:SECRET",
+        "'nobody' is not an e-mail address; write one such as oncall@example.com",
+        "'moon' is not a Region; write names such as us-east-1, eu-central-1",
+        "'maybe' is neither alert nor flip",
+    ):
+        assert message in result.err
+    assert result.err.count("1. Who is alerted?") == 3
+
+
+def test_a_webhook_address_in_place_of_a_secret_is_not_repeated(cli):
+    result = cli.run("init", "--slack-secret", "https://hooks.slack.com/services/T0/B0/x", "--yes")
+
+    assert result.code == 2
+    assert "this is not the name of a secret; put the webhook's address into Secrets Manager" in result.err
+    assert "hooks.slack.com" not in result.err
+
+
+def test_a_question_that_an_option_answers_is_left_out(cli):
+    result = cli.run(
+        "init",
+        "--email",
+        "a@example.com",
+        "--mode",
+        "flip",
+        "--change-hours",
+        "always",
+        answer="us-east-1\n50",
+    )
+
+    assert [line.split(".")[0] for line in result.err.replace(": ", ":\n").splitlines() if ". " in line] == [
+        "2",
+        "4",
+    ]
+    assert policy_of(cli)["flip"]["spend_cap_usd_per_month"] == 50
+
+
+def test_options_and_yes_are_enough_without_a_terminal(cli):
+    result = cli.run("init", *OPTIONS)
+
+    assert (result.code, result.err) == (0, "")
+    assert stage_of(cli)["recipients"] == {"emails": ["oncall@example.com"]}
+    assert cli.run("policy", "check", POLICY_FILE).out == "policy.yaml: OK\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "there is no terminal to ask: add --email ADDRESS or --slack-secret NAME, and --yes"),
+        (["--email", "a@example.com"], "there is no terminal to ask: add --yes"),
+        (["--yes"], "no one would be alerted: add --email ADDRESS or --slack-secret NAME"),
+    ],
+)
+def test_without_a_terminal_what_is_missing_is_one_line(cli, arguments, message):
+    result = cli.run("init", *arguments)
+
+    assert (result.code, result.out, result.err) == (2, "", f"error: {message}\n")
+    assert list(cli.directory.glob("*.yaml")) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--email", "nobody"], "'nobody' is not an e-mail address"),
+        (["--region", "all"], "A stage file names each Region: give --region NAME, and repeat it."),
+        (["--region", "us_east_1"], "'us_east_1' is not a Region"),
+        (["--mode", "maybe"], "'maybe' is neither alert nor flip"),
+        (["--spend-cap", "-5", "--mode", "flip"], "'-5' is not an amount of dollars"),
+        (["--change-hours", "noon", "--mode", "flip"], "'noon' are not valid change hours"),
+        (["--spend-cap", "5"], "--spend-cap and --change-hours limit flips: add --mode flip."),
+        (["--directory", "nowhere"], "there is no directory nowhere; create it first"),
+        (["--profile", "unknown"], "unknown"),
+    ],
+)
+def test_a_wrong_option_is_one_message_and_writes_nothing(cli, arguments, message):
+    result = cli.run("init", "--email", "a@example.com", "--yes", *arguments)
+
+    assert result.code == 2
+    assert message in result.err
+    assert list(cli.directory.glob("**/*.yaml")) == []
+
+
+def test_a_file_is_not_overwritten_without_force_or_a_yes(cli):
+    (cli.directory / POLICY_FILE).write_text("version: 1\n# mine\n")
+
+    refused = cli.run("init", *OPTIONS)
+    assert refused.code == 2
+    assert refused.err == (
+        "error: policy.yaml would be overwritten: add --force, or name another --directory\n"
+    )
+    declined = cli.run("init", *OPTIONS[:-1], answer="alert\nn")
+    assert declined.code == 130
+    assert "Overwrite policy.yaml? [y/N] nothing was done" in declined.err
+    assert (cli.directory / POLICY_FILE).read_text().endswith("# mine\n")
+    assert not (cli.directory / STAGE_FILE).exists()
+
+    assert cli.run("init", *OPTIONS[:-1], answer="alert\ny").code == 0
+    assert "# mine" not in (cli.directory / POLICY_FILE).read_text()
+    assert cli.run("init", *OPTIONS, "--force").code == 0
+
+
+def test_when_the_input_ends_nothing_is_written(cli):
+    result = cli.run("init", answer="oncall@example.com")
+
+    assert result.code == 130
+    assert list(cli.directory.glob("*.yaml")) == []
+
+
+def test_it_shows_what_is_created_which_permissions_that_has_and_what_it_costs(cli):
+    out = cli.run("init", *OPTIONS, "--mode", "flip", "--spend-cap", "200").out
+
+    sentences = " ".join(out.split())
+    # 70 of a stack without recipients, and one for the address; the bill is that of docs/deploying.md
+    assert "Creates 71 resources in eu-central-1: 4 Lambda functions, 19 CloudWatch alarms, " in sentences
+    assert "read everywhere: cloudwatch:GetMetricData, ec2:DescribeInstanceTypes, " in sentences
+    assert "modify only volumes tagged burstwatch:mode=auto: ec2:ModifyVolume" in sentences
+    assert "$13.61 a month for 100 calm volumes of up to 100 GiB ($5.55 after AWS's free tier)" in sentences
+    assert "at most $200.00 a month together" in sentences
+    assert out.endswith("  burstctl policy check policy.yaml\n  cdk deploy --all -c stage=stage.yaml\n")
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_an_alert_only_stack_is_shown_to_modify_nothing(cli):
+    out = cli.run("init", *OPTIONS).out
+
+    assert "modify no volume" in out
+    assert "ModifyVolume" not in out
+
+
+def test_a_slack_secret_adds_its_price_and_the_command_that_creates_it(cli):
+    result = cli.run("init", "--slack-secret", "team/hook", "--region", "eu-central-1", "--yes")
+
+    assert "$0.40 a month for the secret" in result.out
+    assert (
+        "aws secretsmanager create-secret --region eu-central-1 --name team/hook --secret-string file://webhook.txt"
+        in result.out
+    )
+
+
+def test_the_same_in_json(cli):
+    document = cli.run("init", *OPTIONS, "--directory", ".", "--json").document
+
+    assert document["schema"] == "burstwatch.init/v1"
+    assert document["files"] == [
+        {"path": "policy.yaml", "overwritten": False},
+        {"path": "stage.yaml", "overwritten": False},
+    ]
+    assert (document["flips"], document["actions_on_opted_in_volumes"]) == (False, [])
+    assert sum(document["resources_by_type"].values()) == 55
+    assert [cost["volumes"] for cost in document["costs_per_region"]] == [100, 1_000]
+
+
+def test_aws_is_not_called(cli, lab):
+    cli.run("init", *OPTIONS)
+
+    assert lab.faults.call_counts() == {}
+
+
+def test_another_directory_is_named_in_what_to_run_next(cli):
+    (cli.directory / "prod").mkdir()
+
+    result = cli.run("init", *OPTIONS, "--directory", "prod")
+
+    assert result.out.startswith("What a deployment creates, may do and costs:\n")
+    assert "wrote prod/stage.yaml, prod/policy.yaml" in result.out
+    assert "cdk deploy --all -c stage=prod/stage.yaml" in result.out

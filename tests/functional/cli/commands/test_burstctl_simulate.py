@@ -1,0 +1,385 @@
+"""burstctl simulate: an instance of the lab, its recorded I/O, and instance types as AWS describes them."""
+
+import struct
+import sys
+import xml.etree.ElementTree as ET
+from datetime import timedelta
+
+import pytest
+
+from burstlab.fake_aws.faults import Fault
+from burstlab.model.instance import InstanceBalances, LabInstance
+from burstwatch.core.text import display_width
+from support.cli_session import START, add_lab_volume
+from support.instance_load import publish_load
+
+INSTANCE = "i-0123456789abcdef0"
+DAY_S, HOUR_S = 86_400, 3_600
+NOW_S = int(START.timestamp())
+END_S = NOW_S - 600
+"""The last ten minutes are not read."""
+
+CALM, JOB = 900, 6_000
+OPERATION_KIB = 4
+"""Small operations, so that the throughput does not matter: 6,000 are 23 MiB/s."""
+
+
+def add_instance(lab, instance_type="m5.xlarge", *, days=40, volume_iops=8_000, **fields) -> str:
+    lab.fleet.instances[INSTANCE] = LabInstance(
+        instance_id=INSTANCE,
+        launched_at=START - timedelta(days=days),
+        instance_type=instance_type,
+        tags={"Name": "ci-7"},
+        **fields,
+    )
+    if volume_iops is None:
+        return ""
+    return add_lab_volume(
+        lab,
+        "data",
+        volume_type="gp3",
+        size_gib=500,
+        iops=volume_iops,
+        throughput_mib_s=125,
+        instance_id=INSTANCE,
+    )
+
+
+def nightly_job(at_s: int) -> float:
+    """Calm, and each night from 2:00 to 6:00 6,000 operations a second."""
+    return JOB if 2 * HOUR_S <= at_s % DAY_S < 6 * HOUR_S else CALM
+
+
+def topic(result, label) -> str:
+    """What the output says under a label, on one line."""
+    lines = result.out.splitlines()
+    first = next(index for index, line in enumerate(lines) if line.startswith(label))
+    rest = lines[first + 1 :]
+    count = next((index for index, line in enumerate(rest) if not line.startswith(" " * 10)), len(rest))
+    return " ".join(" ".join([lines[first][10:], *rest[:count]]).split())
+
+
+@pytest.fixture
+def night(cli, lab, monkeypatch):
+    """Two weeks of the nightly job."""
+    publish_load(monkeypatch, nightly_job, operation_kib=OPERATION_KIB)
+    return lab
+
+
+def test_how_often_for_how_long_and_when_first_it_would_have_been_empty(cli, night):
+    add_instance(night)
+
+    result = cli.run("simulate", INSTANCE, "--to", "m5.large")
+
+    # m5.large sustains 3,600 and holds 27,270,000: 6,000 - 3,600 = 2,400 a second last 11,362.5 s, to 5:09.
+    # The 3,037.5 s until 6:00 leave 7,290,000 waiting. 3,600 - 900 = 2,700 a second serve them in 2,700 s.
+    # That is 5,737.5 s a night; 14 nights: 80,325 s.
+    assert result.code == 0
+    assert result.out.startswith(f"{INSTANCE} (ci-7), m5.xlarge: 14.0 days until Fri 20 Nov 17:50 UTC")
+    assert topic(result, "Answer") == (
+        "m5.large would have been empty 14 times, for 22 h 18 min in all, first on Sat 7 Nov at 05:09 UTC."
+        " It is the I/O bucket (EBSIOBalance%) that is empty."
+    )
+    assert topic(result, "Enough") == "The smallest that would never have been empty: m5.xlarge."
+    [first, *_] = [line for line in result.out.splitlines() if line.startswith("Sat 7 Nov")]
+    assert " ".join(first.split()) == "Sat 7 Nov 05:09 06:45 95 min I/O 7,290,000 operations"
+    assert max(map(display_width, result.out.splitlines())) <= 80
+
+
+def test_the_document_has_each_spell_and_every_type(cli, night):
+    add_instance(night)
+
+    document = cli.run("simulate", INSTANCE, "--to", "m5.large", "--json").document
+
+    target = document["target"]
+    assert (target["empty_times"], target["empty_s"]) == (14, 80_325)
+    assert target["first_empty_at"] == "2026-11-07T05:09:22Z"
+    assert target["spells"][0]["buckets"] == ["instance-io"]
+    io, throughput = target["buckets"]
+    assert io["spells"][0]["waiting_at_most"] == 7_290_000
+    assert (io["capacity"], io["lowest_pct"], throughput["lowest_pct"]) == (27_270_000, 0.0, 100.0)
+    assert document["smallest"] == ["m5.xlarge"]
+    by_name = {entry["instance_type"]: entry for entry in document["types"]}
+    assert by_name["m5.xlarge"]["enough"]
+    assert by_name["m5.4xlarge"]["sustained"]
+    assert document["cost"]["metrics_requested"] == 6
+    assert document["unserved"] == "queued"
+
+
+def test_it_is_read_only_and_never_writes_a_ledger(cli, night):
+    add_instance(night)
+    calls = cli.run("simulate", INSTANCE, "--to", "m5.large", "--json").document["api_calls"]
+    assert not cli.ledger_path.exists()
+    assert calls == {
+        "cloudwatch:GetMetricData": 1,
+        "ec2:DescribeInstanceTypes": 1,
+        "ec2:DescribeInstances": 1,
+        "ec2:DescribeVolumes": 1,
+        "ssm:GetParametersByPath": 1,
+    }
+
+
+def test_volumes_that_cannot_draw_more_than_the_baseline_are_the_proof(cli, lab, monkeypatch):
+    publish_load(monkeypatch, lambda _: 2_900.0, operation_kib=OPERATION_KIB)
+    add_instance(lab, volume_iops=3_000)
+
+    result = cli.run("simulate", INSTANCE, "--to", "m5.large")
+
+    assert (
+        "The I/O bucket cannot drain: m5.large sustains 3,600 IOPS, and the volumes serve at most 3,000."
+        in (topic(result, "Volumes"))
+    )
+    assert "m5.large would never have been empty." in topic(result, "Answer")
+    assert "its load was at the limit of its volumes for 14 d 0 h" in topic(result, "Measured")
+
+
+def test_a_planned_volume_raises_what_the_instance_may_have_to_carry(cli, lab, monkeypatch):
+    # each night at the limit of today's 3,000; with 3,000 more the same hours may have 6,000
+    publish_load(monkeypatch, lambda at_s: min(3_000, nightly_job(at_s)), operation_kib=OPERATION_KIB)
+    add_instance(lab, volume_iops=3_000)
+
+    result = cli.run("simulate", INSTANCE, "--to", "m5.large", "--with-volume", "gp3:3000:125")
+    document = cli.run(
+        "simulate", INSTANCE, "--to", "m5.large", "--with-volume", "gp3:3000:125", "--json"
+    ).document
+
+    assert topic(result, "Plan") == (
+        "With gp3:3000:125, the volumes serve at most 6,000 IOPS and 250 MiB/s. For 2 d 8 h the load was at"
+        " the limit of today's volumes. With the plan it may rise: m5.large would then have been empty up to"
+        " 14 times, for 22 h 18 min in all."
+    )
+    assert "m5.large would never have been empty." in topic(result, "Answer")
+    assert document["plan"]["empty_times_at_most"] == 14
+    assert document["plan"]["volume_limits"] == {"iops": 6_000, "mib_s": 250.0}
+    assert document["target"]["empty_times"] == 0
+
+
+def test_a_planned_change_replaces_the_limits_of_the_volume(cli, night):
+    volume_id = add_instance(night)
+    plan = f"{volume_id}=gp3:3500:125"
+    document = cli.run("simulate", INSTANCE, "--with-volume", plan, "--json").document
+    assert document["plan"]["volume_limits"] == {"iops": 3_500, "mib_s": 125.0}
+    # the plan itself now holds the nightly job back
+    assert document["target"]["instance_type"] == "m5.xlarge"
+    assert document["target"]["buckets"][0]["cannot_drain"]
+    assert document["target"]["at_maximum_s"] > 0
+
+
+def test_a_change_of_a_volume_that_is_not_attached_is_refused(cli, night):
+    add_instance(night)
+    result = cli.run("simulate", INSTANCE, "--with-volume", "vol-0aaaaaaaaaaaaaaaa=gp3:3500:125")
+    assert result.code == 2
+    assert "vol-0aaaaaaaaaaaaaaaa is not attached; leave it out to add a volume" in result.err
+
+
+def test_a_type_that_sustains_its_maximum_is_never_empty(cli, night):
+    add_instance(night)
+    result = cli.run("simulate", INSTANCE, "--to", "m5.4xlarge")
+    assert topic(result, "Answer") == (
+        "m5.4xlarge has no EBS burst credits, so it is never empty: it sustains its maximum of 18,750 IOPS"
+        " and 566 MiB/s."
+    )
+
+
+def test_other_families_can_be_searched(cli, night):
+    add_instance(night)
+    document = cli.run(
+        "simulate", INSTANCE, "--to", "m5.large", "--types", "t3.*, m6g.large", "--json"
+    ).document
+    names = [entry["instance_type"] for entry in document["types"]]
+    assert names[0] == "m5.large"
+    assert "t3.2xlarge" in names
+    assert "m6g.large" in document["left_out"], "it is arm64"
+    assert len(document["smallest"]) == len({name.partition(".")[0] for name in document["smallest"]})
+
+
+def test_a_daily_reset_at_a_given_time(cli, night):
+    add_instance(night)
+    result = cli.run("simulate", INSTANCE, "--to", "m5.large", "--daily-reset", "04:00")
+    # from 4:00 on the full bucket lasts until 6:00
+    assert "m5.large would never have been empty." in topic(result, "Answer")
+    assert "AWS fills them daily at 04:00 UTC, as --daily-reset says." in topic(result, "Assumed")
+
+
+def test_holes_are_reported_and_keep_the_balance(cli, lab, monkeypatch):
+    hole = range(END_S - 10 * HOUR_S, END_S - 7 * HOUR_S)
+    publish_load(monkeypatch, lambda at_s: None if at_s in hole else nightly_job(at_s), operation_kib=4)
+    add_instance(lab)
+    result = cli.run("simulate", INSTANCE, "--to", "m5.large")
+    assert topic(result, "Data") == (
+        "3 h 00 min without data in 1 hole, the longest 3 h 00 min: unknown, so the balances stay as"
+        " they were."
+    )
+
+
+def test_an_interval_in_which_one_metric_is_missing_is_a_hole(cli, lab, monkeypatch):
+    publish_load(monkeypatch, nightly_job, without={"EBSReadBytes": {END_S - HOUR_S}})
+    add_instance(lab)
+    assert cli.run("simulate", INSTANCE, "--json").document["unknown_s"] == 300
+
+
+def test_an_instance_that_was_throttled_is_warned_about(cli, night):
+    add_instance(night, "m5.large")
+    instance = night.fleet.instances[INSTANCE]
+    instance.set_balances(InstanceBalances(END_S - 3 * DAY_S, 100, 100))
+    instance.set_balances(InstanceBalances(END_S - HOUR_S, 0, 100))
+
+    result = cli.run("simulate", INSTANCE, "--to", "m5.xlarge")
+
+    assert (
+        "WARNING: its own EBSIOBalance% was at most 1 % for 60 min, first on Fri 20 Nov 16:50. The real load"
+        " was higher."
+    ) in topic(result, "Measured")
+
+
+def test_without_balances_a_load_at_the_baseline_is_warned_about(cli, lab, monkeypatch):
+    publish_load(monkeypatch, lambda at_s: 3_600 if at_s >= END_S - HOUR_S else 100)
+    add_instance(lab, "m5.large")
+    lab.fleet.hide_metrics(INSTANCE, from_at=START - timedelta(days=20), to_at=START, only_balance=True)
+    measured = topic(cli.run("simulate", INSTANCE, "--to", "m5.xlarge"), "Measured")
+    assert "its I/O was at the baseline of m5.large (balance unknown) for 60 min" in measured
+    assert "CloudWatch has no EBSIOBalance% and EBSByteBalance% of it." in measured
+
+
+def test_an_instance_that_was_started_within_the_time_may_have_had_another_type(cli, lab, monkeypatch):
+    publish_load(monkeypatch, lambda at_s: 21_000 if at_s < END_S - 10 * DAY_S else 100, operation_kib=4)
+    add_instance(lab, "m5.large", days=9)
+    measured = topic(cli.run("simulate", INSTANCE, "--to", "m5.large"), "Measured")
+    assert "It was started on Wed 11 Nov 18:00. A type can change while an instance is stopped" in measured
+    assert "On Fri 6 Nov 17:50 it served more than m5.large can: it was another type." in measured
+
+
+def test_detailed_monitoring_explains_missing_balances(cli, night):
+    add_instance(night, detailed_monitoring=True)
+    night.fleet.hide_metrics(INSTANCE, from_at=START - timedelta(days=20), to_at=START, only_balance=True)
+    measured = topic(cli.run("simulate", INSTANCE, "--to", "m5.large"), "Measured")
+    assert "it has detailed monitoring, and AWS publishes them with basic monitoring only" in measured
+
+
+def test_an_unknown_instance(cli, night):
+    result = cli.run("simulate", INSTANCE, "--to", "m5.large")
+    assert result.code == 1
+    assert result.error_lines == [f"error: no instance {INSTANCE} in us-east-1."]
+    assert "  fix: check the ID, the Region and the account" in result.err
+
+
+def test_an_unknown_type(cli, night):
+    add_instance(night)
+    result = cli.run("simulate", INSTANCE, "--to", "m5.larg")
+    assert result.code == 2
+    assert "no instance type m5.larg in us-east-1.\n  fix: check the spelling" in result.err
+
+
+def test_a_type_that_is_not_ebs_optimized(cli, night):
+    add_instance(night)
+    result = cli.run("simulate", INSTANCE, "--to", "t2.micro")
+    assert result.code == 2
+    assert "t2.micro is not EBS-optimized by default: it has no EBS limits of its own" in result.err
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "fix"),
+    [
+        ("stopped", "it is stopped", "give a longer --last, up to 62d, to see when it was in use"),
+        (
+            "running",
+            "EC2 publishes it for instances on Nitro only",
+            "check the type, or give a longer --last",
+        ),
+    ],
+)
+def test_an_instance_without_metrics(cli, lab, monkeypatch, state, reason, fix):
+    publish_load(monkeypatch, lambda _: None)
+    add_instance(lab, state=state)
+    result = cli.run("simulate", INSTANCE, "--to", "m5.large")
+    assert result.code == 1
+    assert result.error_lines == [
+        f"error: CloudWatch has no EBSReadOps of {INSTANCE} in the last 14d: {reason}."
+    ]
+    assert f"  fix: {fix}" in result.err
+
+
+DENIED = {"code": "UnauthorizedOperation", "message": "You are not authorized to perform this operation."}
+
+
+def test_a_planned_change_is_played_although_the_volumes_cannot_be_read(cli, night):
+    add_instance(night)
+    night.faults.add(Fault(action="DescribeVolumes", status=403, **DENIED))
+    result = cli.run("simulate", INSTANCE, "--with-volume", "vol-0aaaaaaaaaaaaaaaa=gp3:3500:125")
+    assert result.code == 1
+    assert "They could not be read, so only the instance type limits the load." in topic(result, "Volumes")
+
+
+@pytest.mark.parametrize(
+    ("call", "still_answers"),
+    [
+        ("DescribeVolumes", True),
+        ("DescribeInstances", True),
+        ("DescribeInstanceTypes", False),
+        ("GetMetricData", False),
+    ],
+)
+def test_access_denied_for_one_call_is_reported_once(cli, night, call, still_answers):
+    add_instance(night)
+    night.faults.add(Fault(action=call, status=403, **DENIED))
+
+    result = cli.run("simulate", INSTANCE, "--to", "m5.large")
+
+    assert result.code == 1
+    [line] = result.error_lines
+    assert call in line
+    assert "Traceback" not in result.err
+    assert ("m5.large would have been empty 14 times" in result.out) is still_answers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["i-123"], "'i-123' is not a valid instance ID"),
+        ([INSTANCE, "--to", "large"], "'large' is not an instance type such as m7g.large"),
+        ([INSTANCE, "--types", "m7g"], "'m7g' is not a pattern of instance types such as m7g.*"),
+        ([INSTANCE, "--daily-reset", "24:00"], "'24:00' is neither a time in UTC such as 00:00, nor none"),
+        ([INSTANCE, "--last", "63d"], "63d must be from 1h to 62d"),
+        ([INSTANCE, "--with-volume", "gp3"], "'gp3' is not [VOLUME=]TYPE:IOPS:MIB_S[:GIB]"),
+        ([INSTANCE, "--with-volume", "gp4:1:1"], "the type must be gp3, io1, io2, not 'gp4'"),
+        ([INSTANCE, "--with-volume", "gp3:90000:250"], "gp3 has 3,000 to 80,000 IOPS, not 90,000"),
+        ([INSTANCE, "--with-volume", "gp3:3000:900"], "gp3 with 3,000 IOPS has 125 to 750 MiB/s, not 900"),
+        ([INSTANCE, "--with-volume", "io1:1000:900"], "io1 with 1,000 IOPS reaches 250 MiB/s, not 900"),
+        ([INSTANCE, "--with-volume", "io2:5000:100:2"], "io2 has 4 to 65,536 GiB, not 2"),
+        ([INSTANCE, "--picture", "a.pdf"], "--picture a.pdf: the name must end in .png or .svg"),
+    ],
+)
+def test_a_wrong_argument_is_one_message_before_any_call(cli, lab, arguments, message):
+    result = cli.run("simulate", *arguments)
+    assert result.code == 2
+    assert message in result.err.replace("\n", " ")
+    assert not lab.faults.call_counts()
+
+
+@pytest.mark.parametrize("name", ["m5.png", "m5.svg"])
+def test_a_picture_of_both_balances_and_the_load(cli, night, name):
+    add_instance(night)
+    result = cli.run("simulate", INSTANCE, "--to", "m5.large", "--picture", name)
+    assert result.code == 0
+    assert f"wrote {name}" in result.err
+    content = (cli.directory / name).read_bytes()
+    if name.endswith(".png"):
+        assert content[:8] == b"\x89PNG\r\n\x1a\n"
+        assert struct.unpack(">II", content[16:24]) == (1725, 990)
+    else:
+        ET.fromstring(content)
+    assert b"would have been empty 14 times" in content
+
+
+def test_the_same_values_give_the_same_picture(cli, night):
+    add_instance(night)
+    for name in ("1.png", "2.png"):
+        cli.run("simulate", INSTANCE, "--to", "m5.4xlarge", "--picture", name)
+    assert (cli.directory / "1.png").read_bytes() == (cli.directory / "2.png").read_bytes()
+
+
+def test_without_matplotlib_the_error_names_the_package(cli, night, monkeypatch):
+    monkeypatch.setitem(sys.modules, "burstctl.simulate.matplotlib_picture", None)
+    result = cli.run("simulate", INSTANCE, "--picture", "a.png")
+    assert result.code == 2
+    assert "--picture needs matplotlib, which is not installed here" in result.err

@@ -1,0 +1,154 @@
+"""docs/permissions.md: the policies to copy allow what the commands call, and no more."""
+
+import json
+import re
+
+import pytest
+from moto.iam.policy_validation import IAMPolicyDocumentValidator
+
+from support.aws.fake_cloudformation import fake_cloudformation
+from support.aws.fake_stack import deploy_stack
+from support.cli_session import add_critical
+from support.fake_slack import start_fake_slack
+from support.paths import ROOT
+
+PAGE = (ROOT / "docs" / "permissions.md").read_text()
+SECTIONS = dict(re.findall(r"^## (.+)\n((?:(?!^## ).*\n)*)", PAGE, re.MULTILINE))
+VOLUME = "VOLUME"
+TO_LOOK = [
+    ("assess",),
+    ("assess", "--region", "all"),
+    ("explain", VOLUME),
+    ("which", VOLUME),
+    ("history", VOLUME),
+    ("plot", VOLUME),
+    ("report", "--html", "report.html"),
+    ("backtest",),
+    ("advise",),
+    ("watch", "--once"),
+    ("policy", "show"),
+    ("window", "list"),
+    ("experiment", "credit-reset", VOLUME, "--dry-run"),
+]
+TO_FLIP = [
+    ("flip", VOLUME, "--dry-run"),
+    ("flip", VOLUME, "--yes"),
+    ("flip-back", VOLUME, "--dry-run"),
+    ("watch", "--once", "--act"),
+]
+WITH_A_STACK = [
+    *TO_LOOK,
+    *TO_FLIP,
+    ("hold", VOLUME, "--for", "1h", "--reason", "INC-42"),
+    ("release", VOLUME),
+    ("policy", "push", "policy.yaml", "--yes"),
+    ("policy", "push", "--withdraw", "--yes"),
+]
+NO_PERMISSION_NEEDED = {"GetCallerIdentity"}
+TRANSACTION = {"PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"}
+"""What IAM checks of a ``TransactWriteItems``: the items in it."""
+
+
+def policies(section):
+    return [json.loads(text) for text in re.findall(r"```json\n(.*?)```", SECTIONS[section], re.DOTALL)]
+
+
+def allowed_actions(*sections):
+    return {
+        action
+        for section in sections
+        for policy in policies(section)
+        for statement in policy["Statement"]
+        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
+    }
+
+
+def called_operations(cli, lab, commands):
+    """Every operation that AWS received; each command meets a critical volume that has opted in."""
+    (cli.directory / "policy.yaml").write_text("version: 1\nlevels:\n  warning_within: 30m\n")
+    called = set()
+    for command in commands:
+        volume_id = add_critical(lab, tags={"burstwatch:mode": "auto"})
+        lab.faults.reset_calls()
+        result = cli.run(*(volume_id if word == VOLUME else word for word in command))
+        assert "Traceback" not in result.err
+        called |= set(lab.faults.call_counts())
+    items = TRANSACTION if "TransactWriteItems" in called else set()
+    return (called | items) - NO_PERMISSION_NEEDED - {"TransactWriteItems"}
+
+
+def operations(actions):
+    return {action.partition(":")[2] for action in actions}
+
+
+def test_what_only_looks_calls_exactly_what_its_policy_allows(cli, lab):
+    assert called_operations(cli, lab, TO_LOOK) == operations(allowed_actions("To look"))
+
+
+def test_what_flips_needs_one_permission_more(cli, lab):
+    called = called_operations(cli, lab, [*TO_LOOK, *TO_FLIP])
+
+    assert called == operations(allowed_actions("To look", "To flip"))
+    [statement] = policies("To flip")[0]["Statement"]
+    assert statement["Condition"] == {"StringEquals": {"ec2:ResourceTag/burstwatch:mode": "auto"}}
+
+
+def test_with_a_stack_the_commands_call_exactly_what_its_policy_adds(cli, lab):
+    deploy_stack(lab)
+
+    called = called_operations(cli, lab, WITH_A_STACK)
+
+    allowed = allowed_actions("To look", "To flip", "With a deployed stack")
+    of_the_topic_key = {action for action in allowed if action.startswith("kms:")}
+    assert called == operations(allowed - of_the_topic_key)
+
+
+def test_doctor_calls_nothing_that_no_policy_allows(cli, lab):
+    deploy_stack(lab)
+
+    called = called_operations(cli, lab, [("doctor",)])
+
+    sections = ("To look", "To flip", "With a deployed stack", "To check the setup")
+    assert called <= operations(allowed_actions(*sections))
+
+
+def test_a_test_of_the_alerts_calls_exactly_what_its_policy_allows(cli, lab):
+    """With a topic, a chat topic and a secret; those who run it have the policies above as well."""
+    sns = lab.client("sns")
+    topic, chat = (sns.create_topic(Name=name)["TopicArn"] for name in ("alerts", "chat"))
+    deploy_stack(lab, topic_arn=topic)
+    with start_fake_slack() as slack, fake_cloudformation() as created:
+        client = lab.client("secretsmanager")
+        secret = client.create_secret(Name=f"slack-{id(slack)}", SecretString=slack.url)["Name"]
+        cli.set(AWS_ENDPOINT_URL_CLOUDFORMATION=created.url, AWS_ENDPOINT_URL_LAMBDA=created.url)
+        created.function("Notify")["Environment"] = {
+            "Variables": {"BURSTWATCH_SLACK_SECRET": secret, "BURSTWATCH_CHAT_TOPIC_ARN": chat}
+        }
+        result = cli.run("alert", "--test", "--json")
+
+    called = {call.replace("secrets-manager:", "secretsmanager:") for call in result.document["api_calls"]}
+    own = allowed_actions("To test the alerts")
+    assert own <= called
+    assert called - own <= allowed_actions("To look", "With a deployed stack") | {"sts:GetCallerIdentity"}
+
+
+@pytest.mark.parametrize("section", [name for name in SECTIONS if name.startswith("To ")])
+def test_iam_would_take_each_policy(section):
+    for policy in policies(section):
+        IAMPolicyDocumentValidator(json.dumps(policy)).validate()
+
+
+def test_every_action_of_a_policy_for_operators_has_its_reason():
+    table = SECTIONS["Why each permission is needed"]
+    sections = [name for name in SECTIONS if name.startswith(("To ", "With ")) and name != "To deploy"]
+    for action in allowed_actions(*sections):
+        service, _, operation = action.partition(":")
+        rows = [row for row in table.splitlines() if f"{service}:" in row and operation in row]
+        assert rows, action
+
+
+def test_who_deploys_may_create_every_part_of_the_stack():
+    types = (ROOT / "tests" / "infra" / "resources.txt").read_text()
+    services = {name.lower() for name in re.findall(r"AWS::(\w+)::", types)} - {"cdk"}
+    allowed = {action.partition(":")[0] for action in allowed_actions("To deploy")}
+    assert services <= allowed

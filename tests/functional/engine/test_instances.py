@@ -1,0 +1,453 @@
+"""Passes over instances: what is read, decided and sent, with AWS played by values."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import pytest
+
+from burstctl.context.on_demand_pass import assess_volumes, evaluate_fleet
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.cloudwatch import MetricsResult
+from burstwatch.adapters.aws.ec2 import (
+    EbsLimitsResult,
+    InstancesResult,
+    InstanceStates,
+    ModificationsResult,
+    VolumesResult,
+)
+from burstwatch.adapters.aws.errors import AwsError, AwsFailure, FailureKind
+from burstwatch.core.alerts.alert import AlertKind, format_sentences, format_title
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.location import AwsLocation
+from burstwatch.core.policy.policy import Policy
+from burstwatch.engine.services import Services
+from burstwatch.engine.tick_pass import run_tick
+from support.builders.core_values import M5_LARGE, a_volume, an_instance
+from support.watch_pass_setup import RecordingChannel
+
+START_S = int(datetime(2026, 11, 20, 18, 0, tzinfo=UTC).timestamp())
+LAG_S = 420
+DENIED = AwsFailure(
+    kind=FailureKind.REFUSED,
+    code="UnauthorizedOperation",
+    message="denied",
+    next_step="grant it",
+    action="ec2:DescribeInstanceTypes",
+)
+FAMILY = {
+    "m5.large": M5_LARGE,
+    "m5.xlarge": InstanceLimits(
+        baseline_iops=6_000, max_iops=18_750, baseline_throughput_mib_s=137, max_throughput_mib_s=566
+    ),
+    "m5.2xlarge": InstanceLimits(
+        baseline_iops=12_000, max_iops=18_750, baseline_throughput_mib_s=274, max_throughput_mib_s=566
+    ),
+}
+WATCHING = Policy.from_mapping({"version": "1", "resources": {"instance": {"watch": "true"}}})
+
+
+@dataclass
+class PlayedAws:
+    """EC2 and CloudWatch of one region; balances are functions of the time, in per cent."""
+
+    now_s: int = START_S
+    instances: list = field(default_factory=list)
+    volumes_of_region: list = field(default_factory=list)
+    balances: dict = field(default_factory=dict)
+    sums: dict = field(default_factory=dict)
+    limits: dict = field(default_factory=lambda: dict(FAMILY))
+    types_error: AwsFailure | None = None
+    listing_error: AwsFailure | None = None
+    unread_metrics: set = field(default_factory=set)
+    read_metrics: Counter = field(default_factory=Counter)
+    volume_filters: list = field(default_factory=list)
+
+    def add(self, instance_id="i-0a1", volumes=2, **facts):
+        """An m5.large with N default gp3 volumes: two can drain its I/O bucket."""
+        ids = tuple(f"vol-{instance_id[2:]}{number:02x}" for number in range(volumes))
+        self.volumes_of_region += [
+            a_volume(volume_id=i, volume_type="gp3", provisioned_iops=3_000, throughput_mib_s=125)
+            for i in ids
+        ]
+        facts = {"instance_id": instance_id, "volume_ids": ids, "limits": None, "ceilings": None} | facts
+        self.instances.append(an_instance(**facts))
+
+    def volumes(self, filters, *, report_failure, on_page):
+        self.volume_filters.append(filters)
+        types = filters.get("volume-type")
+        return (v for v in self.volumes_of_region if types is None or v.volume_type in types)
+
+    def volumes_by_id(self, volume_ids):
+        wanted = set(volume_ids)
+        return VolumesResult(volumes=[v for v in self.volumes_of_region if v.volume_id in wanted])
+
+    def modifications_in_progress(self, *, report_failure):
+        return iter(())
+
+    def modifications_by_id(self, volume_ids):
+        return ModificationsResult()
+
+    def instance_states(self, instance_ids):
+        return InstanceStates(states=dict.fromkeys(instance_ids, "running"))
+
+    def running_instances(self, *, report_failure, on_page):
+        if self.listing_error is not None:
+            raise AwsError(self.listing_error)
+        return (instance for instance in self.instances if instance.state == "running")
+
+    def instances_by_id(self, instance_ids):
+        wanted = set(instance_ids)
+        known = [instance for instance in self.instances if instance.instance_id in wanted]
+        return InstancesResult(
+            instances=known, missing=sorted(wanted - {instance.instance_id for instance in known})
+        )
+
+    def ebs_limits(self, instance_types):
+        if self.types_error is not None:
+            return EbsLimitsResult(unread=dict.fromkeys(instance_types, self.types_error))
+        return EbsLimitsResult(limits={t: self.limits[t] for t in instance_types if t in self.limits})
+
+    def family_limits(self, instance_type):
+        return self.limits
+
+    def read(self, queries, start_s, end_s, *, on_batch=None):
+        queries = list(queries)
+        self.read_metrics.update(query.metric for query in queries)
+        failure = replace(DENIED, action="cloudwatch:GetMetricData")
+        unread = {query: failure for query in queries if query.metric in self.unread_metrics}
+        return MetricsResult(
+            series={query: self._series(query, start_s) for query in queries if query not in unread},
+            unread=unread,
+        )
+
+    def _series(self, query, start_s):
+        play = self.balances.get((query.resource_id, query.metric)) or self.sums.get(query.metric)
+        if play is None:
+            return Series(period_s=query.period_s)
+        newest_s = (self.now_s - LAG_S) // query.period_s * query.period_s
+        first_s = -(-int(start_s) // query.period_s) * query.period_s
+        starts = range(first_s, newest_s + 1, query.period_s)
+        pairs = ((start, play(start + query.period_s)) for start in starts)
+        return Series.from_pairs(((s, value) for s, value in pairs if value is not None), query.period_s)
+
+
+@pytest.fixture
+def aws():
+    return PlayedAws()
+
+
+@pytest.fixture
+def recorder():
+    return RecordingChannel()
+
+
+@pytest.fixture
+def watch(aws, ledger, recorder):
+    return make_services(aws, ledger, recorder, WATCHING)
+
+
+def make_services(aws, ledger, recorder, policy):
+    return Services(
+        ec2=aws, cloudwatch=aws, ledger=ledger, calls=CallCounter(), policy=policy,
+        location=AwsLocation(region="us-east-1", account="123456789012"), channels=[recorder],
+    )  # fmt: skip
+
+
+def tick(services, aws, minutes=1):
+    reports = []
+    for _ in range(minutes):
+        aws.now_s += 60
+        reports.append(run_tick(services, tick_at_s=aws.now_s, now_s=aws.now_s))
+    return [report for report in reports if report is not None]
+
+
+def constant(pct):
+    return lambda _at_s: pct
+
+
+def falling(per_minute, from_pct=100.0, since_s=START_S):
+    return lambda at_s: max(0.0, from_pct - max(0, at_s - since_s) / 60 * per_minute)
+
+
+def calm(aws, instance_id="i-0a1"):
+    aws.balances[instance_id, "EBSIOBalance%"] = constant(100.0)
+    aws.balances[instance_id, "EBSByteBalance%"] = constant(100.0)
+
+
+def test_a_draining_instance_is_announced_in_rising_order_and_names_its_bucket(aws, watch, recorder, ledger):
+    aws.add()
+    calm(aws)
+    tick(watch, aws, 20)
+    assert recorder.alerts == []
+    drains_from_s = aws.now_s
+    aws.balances["i-0a1", "EBSIOBalance%"] = falling(0.5, since_s=drains_from_s)
+    aws.sums = {"EBSReadOps": constant(300 * 1_000), "EBSWriteOps": constant(300 * 4_873)}
+    tick(watch, aws, 240)
+    assert [(alert.kind, alert.level) for alert in recorder.alerts if not alert.is_reminder] == [
+        (AlertKind.DRAINING, Level.WARNING),
+        (AlertKind.DRAINING, Level.CRITICAL),
+        (AlertKind.EXHAUSTED, Level.EXHAUSTED),
+    ]
+    first = recorder.alerts[0]
+    assert (first.volume_id, first.resource_id) == ("i-0a1#instance-io", "i-0a1")
+    assert first.to_document()["volume"] is None
+    assert first.resource["bucket"] == "instance-io"
+    # 27.27 million operations at 0.5 % a minute: empty 200 min after the drain began
+    assert drains_from_s + 200 * 60 - first.at_s >= 30 * 60
+    assert set(ledger.states()) == {"i-0a1#instance-io"}
+    assert {entry.kind for entry in ledger.entries("i-0a1#instance-io")} >= {"alert", "level_changed"}
+
+
+def test_the_alert_reports_which_limit_applies_and_which_types_help(aws, watch, recorder):
+    aws.add(tags={"Name": "web-1"})
+    calm(aws)
+    tick(watch, aws, 10)
+    aws.balances["i-0a1", "EBSIOBalance%"] = falling(0.5, since_s=aws.now_s)
+    # 5,873 IOPS lose 2,273 a second: 0.5 % a minute of 27.27 million
+    aws.sums = {
+        "EBSReadOps": constant(300 * 1_000),
+        "EBSWriteOps": constant(300 * 4_873),
+        "InstanceEBSIOPSExceededCheck": constant(0.0),
+    }
+    tick(watch, aws, 220)
+    warning, exhausted = recorder.alerts[0], recorder.alerts[-1]
+    assert format_title(warning).startswith("WARNING: web-1 EBS I/O credits: empty in about")
+    assert format_title(exhausted).endswith(
+        "web-1 is out of EBS I/O credits, throttled to 3,600 IOPS (us-east-1)"
+    )
+    sentences = format_sentences(warning)
+    assert any(sentence.startswith("Its EBS I/O credits: ") for sentence in sentences)
+    assert "baseline 3,600 IOPS (m5.large)." in " ".join(sentences)
+    assert (
+        "Its 2 volumes serve 6,000 IOPS at most, more than the 3,600 IOPS that m5.large sustains."
+        in sentences
+    )
+    assert any("has not exceeded the limit of the instance in IOPS" in sentence for sentence in sentences)
+    assert any("1,000 reads/s" in sentence and "4,873 writes/s" in sentence for sentence in sentences)
+    assert warning.evidence["capacity"] == 27_270_000
+    assert warning.evidence["observed_capacity"] == pytest.approx(27_270_000, rel=0.02)
+    assert warning.action.startswith("aws ec2 stop-instances --region us-east-1 --instance-ids i-0a1 && ")
+    assert "--instance-type Value=m5.xlarge" in warning.action
+    assert any("m5.xlarge is the smallest of its family that sustains that" in s for s in sentences)
+
+
+def test_a_bucket_that_cannot_drain_is_not_read_and_its_proof_is_kept(aws, watch):
+    aws.add(volumes=1)
+    calm(aws)
+    tick(watch, aws, 30)
+    assert aws.read_metrics["EBSIOBalance%"] == 0
+    assert aws.read_metrics["EBSByteBalance%"] > 0
+    report = assess_volumes(watch, now_s=aws.now_s)
+    by_bucket = {decision.assessment.kind.name: decision.assessment for decision in report.decisions}
+    proven = by_bucket["instance-io"]
+    assert proven.unknown_reason is UnknownReason.NEVER_EMPTY
+    assert proven.unknown_because == (
+        "its volume serves 3,000 IOPS at most, no more than the 3,600 IOPS that m5.large sustains"
+    )
+    (document,) = report.to_document()["instances"]
+    assert [bucket["cannot_drain"] for bucket in document["buckets"]] == [True, False]
+
+
+def test_an_instance_costs_at_most_18_cents_a_month_and_nothing_if_it_cannot_drain(aws, watch):
+    aws.add()
+    calm(aws)
+    tick(watch, aws, 60)  # what is new is in focus for a while
+    aws.read_metrics.clear()
+    tick(watch, aws, 24 * 60)
+    metrics = sum(aws.read_metrics.values())
+    assert 0 < metrics * 30 * 0.01 / 1_000 <= 0.18
+    aws.limits = {"m5.large": FAMILY["m5.2xlarge"]}
+    tick(watch, aws, 5)
+    aws.read_metrics.clear()
+    tick(watch, aws, 24 * 60)
+    assert sum(aws.read_metrics.values()) == 0
+
+
+def test_an_instance_whose_volumes_are_not_known_is_watched_within_the_budget(aws, watch):
+    """Bounded by its type alone, a full bucket lasts 30 minutes: a shorter lead, but not a higher bill."""
+    aws.add(volumes=3)
+    aws.volumes_of_region = []
+    calm(aws)
+    tick(watch, aws, 60)
+    aws.read_metrics.clear()
+    tick(watch, aws, 24 * 60)
+    assert sum(aws.read_metrics.values()) * 30 * 0.01 / 1_000 <= 0.18
+    decision = next(iter(assess_volumes(watch, now_s=aws.now_s).decisions))
+    assert decision.act_lead_s == 12 * 60
+
+
+def test_without_the_setting_nothing_of_instances_is_requested(aws, ledger, recorder):
+    aws.add()
+    aws.listing_error = DENIED
+    services = make_services(aws, ledger, recorder, Policy())
+    (report, *_) = tick(services, aws, 10)
+    assert report.failures == []
+    assert aws.volume_filters[0] == {"volume-type": ["gp2"]}
+
+
+def test_the_volumes_of_every_type_are_listed_once_for_both_kinds(aws, watch):
+    aws.add()
+    aws.volumes_of_region.append(a_volume(volume_id="vol-gp2"))
+    aws.balances["vol-gp2", "BurstBalance"] = constant(100.0)
+    calm(aws)
+    report = evaluate_fleet(watch, now_s=aws.now_s)
+    assert aws.volume_filters == [{}]
+    totals = report.to_document()["totals"]
+    assert (totals["volumes"], totals["resources"], totals["by_level"]) == (1, 2, {"ok": 2})
+
+
+@pytest.mark.parametrize("error", ["listing_error", "types_error"])
+def test_access_denied_for_instances_is_one_failure_and_volumes_are_watched(aws, watch, recorder, error):
+    for number in range(20):
+        aws.add(f"i-{number:02x}")
+    aws.volumes_of_region.append(a_volume(volume_id="vol-gp2"))
+    aws.balances["vol-gp2", "BurstBalance"] = constant(100.0)
+    setattr(aws, error, DENIED)
+    report = tick(watch, aws)[-1]
+    assert [decision.volume_id for decision in report.decisions] == ["vol-gp2"]
+    assert len(report.failures) == 1
+    assert "denied" in report.failures[0]
+    assert report.unreadable_count == 1
+    assert recorder.alerts == []
+
+
+def test_denied_metrics_are_unread_and_other_kinds_are_not_affected(aws, watch):
+    aws.add()
+    calm(aws)
+    aws.unread_metrics = {"EBSIOBalance%", "EBSByteBalance%"}
+    aws.volumes_of_region.append(a_volume(volume_id="vol-gp2"))
+    aws.balances["vol-gp2", "BurstBalance"] = constant(100.0)
+    report = tick(watch, aws)[-1]
+    assert {decision.volume_id: decision.level for decision in report.decisions} == {
+        "vol-gp2": Level.OK,
+        "i-0a1#instance-io": Level.UNKNOWN,
+        "i-0a1#instance-throughput": Level.UNKNOWN,
+    }
+    assert len(report.unread) == 2
+
+
+def reasons(report):
+    return {
+        decision.assessment.kind.name: decision.assessment.unknown_reason for decision in report.decisions
+    }
+
+
+def test_an_unknown_type_has_no_bucket_and_is_reported_once(aws, watch, recorder):
+    aws.add(instance_type="z9.huge")
+    report = evaluate_fleet(watch, now_s=aws.now_s)
+    assert set(reasons(report).values()) == {UnknownReason.NO_SUCH_BUCKET}
+    assert report.decisions[0].assessment.unknown_because == "EC2 shows no EBS limits of z9.huge"
+    tick(watch, aws, 60)
+    assert recorder.alerts == []
+    assert watch.ledger.states() == {}
+    assert sum(aws.read_metrics.values()) == 0
+
+
+def test_a_type_that_publishes_no_balance_beside_other_metrics_is_read_once_a_day(aws, watch, recorder):
+    aws.add()
+    aws.balances["i-0a1", "EBSReadOps"] = constant(1.0)
+    tick(watch, aws, 60)
+    assert set(reasons(assess_volumes(watch, now_s=aws.now_s)).values()) == {UnknownReason.NO_SUCH_BUCKET}
+    aws.read_metrics.clear()
+    tick(watch, aws, 24 * 60)
+    assert aws.read_metrics["EBSIOBalance%"] == 1
+    assert recorder.alerts == []
+
+
+def test_a_missing_metric_under_detailed_monitoring_is_no_fault_and_is_never_full(aws, watch, recorder):
+    aws.add(has_detailed_monitoring=True)
+    tick(watch, aws, 60)
+    report = assess_volumes(watch, now_s=aws.now_s)
+    assert set(reasons(report).values()) == {UnknownReason.DETAILED_MONITORING}
+    assert {decision.level for decision in report.decisions} == {Level.UNKNOWN}
+    assert recorder.alerts == []
+
+
+def test_metrics_that_stop_are_a_gap_with_an_alert(aws, watch, recorder):
+    aws.add()
+    calm(aws)
+    aws.balances["i-0a1", "EBSReadOps"] = constant(1.0)
+    aws.balances["i-0a1", "EBSIOBalance%"] = falling(0.2, from_pct=90.0)
+    tick(watch, aws, 30)
+    aws.balances["i-0a1", "EBSIOBalance%"] = constant(None)
+    tick(watch, aws, 60)
+    assert [alert.kind for alert in recorder.alerts] == [AlertKind.TELEMETRY_GAP]
+
+
+def test_a_stopped_instance_closes_its_alert_and_is_read_again_when_it_runs(aws, watch, recorder, ledger):
+    aws.add()
+    calm(aws)
+    aws.balances["i-0a1", "EBSIOBalance%"] = falling(0.5, since_s=aws.now_s)
+    tick(watch, aws, 150)
+    assert recorder.alerts[-1].kind is AlertKind.DRAINING
+    running = aws.instances[0]
+    aws.instances = [replace(running, state="stopped")]
+    tick(watch, aws, 10)
+    assert recorder.alerts[-1].kind is AlertKind.RECOVERED
+    assert ledger.states() == {}
+    restarted_at = datetime.fromtimestamp(aws.now_s, UTC)
+    aws.instances = [replace(running, instance_type="m5.xlarge", launched_at=restarted_at)]
+    aws.read_metrics.clear()
+    tick(watch, aws, 6)
+    assert aws.read_metrics["EBSByteBalance%"] >= 1
+
+
+def test_a_terminated_instance_is_forgotten(aws, watch, recorder, ledger):
+    aws.add()
+    calm(aws)
+    aws.balances["i-0a1", "EBSIOBalance%"] = falling(0.5, since_s=aws.now_s)
+    tick(watch, aws, 150)
+    aws.instances = []
+    tick(watch, aws, 10)
+    assert recorder.alerts[-1].kind is AlertKind.RECOVERED
+    assert ledger.states() == {}
+
+
+def test_a_kind_that_is_disabled_again_is_forgotten(aws, watch, ledger, recorder):
+    aws.add()
+    calm(aws)
+    aws.balances["i-0a1", "EBSIOBalance%"] = falling(0.5, since_s=aws.now_s)
+    tick(watch, aws, 150)
+    assert ledger.states()
+    tick(make_services(aws, ledger, recorder, Policy()), aws, 10)
+    assert ledger.states() == {}
+
+
+def test_an_ignored_instance_is_not_judged(aws, watch):
+    aws.add(tags={"burstwatch:ignore": "true"})
+    calm(aws)
+    report = evaluate_fleet(watch, now_s=aws.now_s)
+    assert (report.decisions, report.ignored) == ([], ["i-0a1"])
+
+
+def test_sixty_volumes_and_a_shared_one_count_for_every_instance_that_has_them(aws, watch):
+    aws.add(volumes=60)
+    shared = a_volume(
+        volume_id="vol-shared", volume_type="io2", provisioned_iops=60_000, multi_attach_enabled=True
+    )
+    aws.volumes_of_region.append(shared)
+    for number in (1, 2):
+        aws.instances.append(
+            an_instance(instance_id=f"i-{number}", volume_ids=("vol-shared",), limits=None, ceilings=None)
+        )
+    calm(aws)
+    report = assess_volumes(watch, now_s=aws.now_s)
+    limits = {d.assessment.resource.instance_id: d.assessment.resource.volumes_iops for d in report.decisions}
+    assert limits == {"i-0a1": 180_000, "i-1": 60_000, "i-2": 60_000}
+
+
+def test_a_jump_to_full_is_recognised_as_a_reset(aws, watch):
+    aws.add()
+    calm(aws)
+    reset_at_s = START_S + 7_200
+    before = falling(0.4, since_s=START_S)
+    aws.balances["i-0a1", "EBSIOBalance%"] = lambda at_s: before(at_s) if at_s < reset_at_s else 100.0
+    aws.now_s = reset_at_s + 1_500
+    report = assess_volumes(watch, ["i-0a1"], now_s=aws.now_s)
+    assessment = next(d.assessment for d in report.decisions if d.assessment.kind.name == "instance-io")
+    assert assessment.reset_at_s == reset_at_s - 300
+    assert assessment.forecast.time_to_empty_s is None

@@ -1,0 +1,164 @@
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.assess_instance import (
+    InstanceReading,
+    assess_instance,
+    instance_not_polled_reason,
+)
+from burstwatch.core.assessment.severity import Level, classify
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
+from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT, drain_proof
+from burstwatch.core.policy.bucket_policy import policy_of_bucket
+from burstwatch.core.policy.policy import Policy
+from support.builders.core_values import M5_LARGE, NOON, an_instance, at, sparse_balances
+
+TWO_VOLUMES = tuple(
+    VolumeCeiling(volume_id=f"vol-{number}", volume_type="gp3", iops=3_000, mib_s=125) for number in (1, 2)
+)
+GAP = Series(period_s=300)
+
+
+def assess(balance=None, *, instance=None, kind=INSTANCE_IO, now="12:00", **reading):
+    return assess_instance(
+        instance or an_instance(ceilings=TWO_VOLUMES),
+        kind,
+        InstanceReading(balance=balance, **reading),
+        now_s=at(now),
+        telemetry=Policy().telemetry,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "reason"),
+    [
+        ({}, INSTANCE_IO, UnknownReason.NEVER_EMPTY),
+        ({}, INSTANCE_THROUGHPUT, None),
+        ({"ceilings": None}, INSTANCE_IO, None),
+        ({"ceilings": TWO_VOLUMES}, INSTANCE_IO, None),
+        ({"state": "stopped", "limits": None}, INSTANCE_IO, UnknownReason.INSTANCE_STOPPED),
+        ({"limits": None}, INSTANCE_IO, UnknownReason.NO_SUCH_BUCKET),
+        ({"limits": replace(M5_LARGE, max_iops=3_600)}, INSTANCE_IO, UnknownReason.NO_SUCH_BUCKET),
+        ({"limits": None, "limits_error": "throttled"}, INSTANCE_IO, UnknownReason.READ_FAILED),
+    ],
+)
+def test_what_need_not_be_read_has_a_reason(changes, kind, reason):
+    assert instance_not_polled_reason(an_instance(**changes), kind) is reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "sentence"),
+    [
+        (
+            {},
+            INSTANCE_IO,
+            "its volume serves 3,000 IOPS at most, no more than the 3,600 IOPS that m5.large sustains",
+        ),
+        (
+            {"ceilings": TWO_VOLUMES},
+            INSTANCE_THROUGHPUT,
+            "its 2 volumes serve 250 MiB/s at most, more than the 77.49 MiB/s that m5.large sustains",
+        ),
+        (
+            {"ceilings": None},
+            INSTANCE_IO,
+            "what its volumes can serve together is not known; the limit is the 3,600 IOPS that m5.large"
+            " sustains",
+        ),
+        (
+            {"limits": replace(M5_LARGE, max_iops=3_600)},
+            INSTANCE_IO,
+            "m5.large sustains its maximum of 3,600 IOPS, so it has no credits to lose",
+        ),
+    ],
+)
+def test_the_proof_is_a_sentence_with_the_sum_of_the_volumes(changes, kind, sentence):
+    assert drain_proof(an_instance(**changes), kind).describe() == sentence
+
+
+@pytest.mark.parametrize(
+    ("changes", "reading", "reason"),
+    [
+        ({}, {"balance": None, "read_error": "denied"}, UnknownReason.READ_FAILED),
+        ({"launched_at": NOON - timedelta(minutes=14)}, {"balance": GAP}, UnknownReason.TOO_NEW),
+        ({}, {"balance": GAP, "arrived_at_s": int(at("11:50"))}, UnknownReason.TOO_NEW),
+        ({"has_detailed_monitoring": True}, {"balance": GAP}, UnknownReason.DETAILED_MONITORING),
+        ({}, {"balance": GAP, "publishes_others": True}, UnknownReason.NO_SUCH_BUCKET),
+        ({}, {"balance": GAP, "publishes_others": False}, UnknownReason.TELEMETRY_GAP),
+        ({}, {"balance": GAP}, UnknownReason.TELEMETRY_GAP),
+        # it was there before: then its type has it, and it is missing
+        ({}, {"balance": GAP, "publishes_others": True, "was_seen": True}, UnknownReason.TELEMETRY_GAP),
+    ],
+)
+def test_a_missing_balance_has_a_reason_and_is_never_full(changes, reading, reason):
+    assessment = assess(instance=an_instance(**({"ceilings": TWO_VOLUMES} | changes)), **reading)
+    assert (assessment.unknown_reason, assessment.sample, assessment.forecast) == (reason, None, None)
+    assert assessment.is_fault is (reason in (UnknownReason.READ_FAILED, UnknownReason.TELEMETRY_GAP))
+
+
+def test_the_key_in_the_ledger_names_the_bucket():
+    assert assess(GAP).subject == "i-0a1#instance-io"
+    with pytest.raises(TypeError, match="i-0a1 is not a volume"):
+        _ = assess(GAP).volume
+
+
+def test_a_datapoint_counts_from_the_end_of_its_five_minutes():
+    assessment = assess(sparse_balances(80, 80, newest_starts_at="11:50"))
+    assert (assessment.age_s, assessment.spacing_s) == (300, 300)
+    # the period that begins at 11:57 is open until 12:02
+    open_period = Series((int(at("11:52")), int(at("11:57"))), (80.0, 70.0), 300)
+    assert assess(open_period).balance_pct == 80.0
+
+
+def test_a_datapoint_that_is_too_old_is_a_gap():
+    old = sparse_balances(80, newest_starts_at="11:25")
+    assert assess(old).unknown_reason is UnknownReason.TELEMETRY_GAP
+
+
+def test_the_forecast_needs_three_datapoints():
+    """80 to 70 over ten minutes is 4,545 a second; the bucket loses 2,400 at most, so the bound decides."""
+    two, three = (assess(sparse_balances(*values)) for values in ((75, 70), (80, 75, 70)))
+    assert two.forecast.drain_rates == ()
+    (rate,) = three.forecast.drain_rates
+    assert rate.duration_s == 600
+    bound_s = 0.7 * 27_270_000 / 2_400 - 300
+    assert three.forecast.time_to_empty_s == three.forecast.soonest_empty_s == pytest.approx(bound_s)
+
+
+def test_a_reset_is_reported_and_what_was_before_it_does_not_count():
+    assessment = assess(sparse_balances(60, 50, 40, 100, 95, 90))
+    assert assessment.reset_at_s == int(at("11:40"))
+    assert [rate.duration_s for rate in assessment.forecast.drain_rates] == [600]
+    assert assessment.balance.values == (100, 95, 90)
+
+
+def test_the_observed_capacity_is_reported_beside_the_model():
+    fall = 100 * 300 * (6_000 - 3_600) / 27_270_000
+    balance = sparse_balances(*(80 - fall * index for index in range(6)))
+    load = Series(balance.starts_at_s, (1_800_000.0,) * 6, 300)
+    assessment = assess(balance, load=load)
+    assert assessment.observed_capacity == pytest.approx(27_270_000)
+    assert assessment.bucket.is_inferred
+    assert assess(balance).observed_capacity is None
+
+
+# Rules about calm count three datapoints where those of a minute count two.
+@pytest.mark.parametrize(
+    ("last_level", "values", "level"),
+    [
+        (Level.EXHAUSTED, (0, 4, 6, 8), Level.EXHAUSTED),
+        (Level.EXHAUSTED, (0, 6, 8, 10), Level.WATCH),
+        (Level.WATCH, (90, 96, 98, 99), Level.WATCH),
+        (Level.WATCH, (90, 98, 98, 99), Level.OK),
+    ],
+)
+def test_a_level_is_left_after_three_datapoints(last_level, values, level):
+    # its volumes can hardly drain it, so no level follows from the bound
+    ceilings = (replace(TWO_VOLUMES[0], iops=3_601),)
+    assessment = assess(sparse_balances(*values), instance=an_instance(ceilings=ceilings))
+    policy = policy_of_bucket(Policy(), INSTANCE_IO, assessment.bucket)
+    assert classify(assessment, last_level, policy) is level
