@@ -164,7 +164,7 @@ class RdsApi:
             "StorageType": facts.storage_type,
             "ReadReplicaSourceDBInstanceIdentifier": facts.replica_of,
             "DBClusterIdentifier": facts.cluster_id,
-            "DbiResourceId": facts.resource_id,
+            "DbiResourceId": facts.dbi_resource_id,
             "DBInstanceArn": f"arn:aws:rds:{settings.region}:{settings.account_id}:db:{facts.identifier}",
             "TagList": [{"Key": key, "Value": value} for key, value in database.tags.items()],
             "StorageOperationStatus": operation,
@@ -216,7 +216,7 @@ def _matches(database: SimulatedDatabase, entry: Mapping[str, Any]) -> bool:
     facts = database.facts
     values = {
         "db-instance-id": facts.identifier,
-        "dbi-resource-id": facts.resource_id,
+        "dbi-resource-id": facts.dbi_resource_id,
         "db-cluster-id": facts.cluster_id,
         "engine": facts.engine,
     }

@@ -164,7 +164,7 @@ class SimulatedDatabase(MeteredResource):
         super().__init__(resource_id, definition.load, starts_at_s)
         self.facts = DbInstance(
             identifier=definition.identifier,
-            resource_id=resource_id,
+            dbi_resource_id=resource_id,
             engine=definition.engine,
             instance_class=definition.instance_class,
             storage_type=definition.storage_type,

@@ -28,7 +28,7 @@ def a_database(gib=100, **changes):
     """A PostgreSQL instance with gp2 storage of this size."""
     facts = {
         "identifier": "orders",
-        "resource_id": "db-ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+        "dbi_resource_id": "db-ABCDEFGHIJKLMNOPQRSTUVWXYZ",
         "engine": "postgres",
         "instance_class": "db.m5.large",
         "storage_type": "gp2",

@@ -75,7 +75,7 @@ class RdsReader:
     def databases_by_resource_id(self, resource_ids: Iterable[str]) -> DatabasesResult:
         """The same by the ID that a database keeps when it is renamed (``db-…``, in capitals)."""
         return self._find(
-            "dbi-resource-id", resource_ids, _BY_RESOURCE_ID, lambda database: database.resource_id
+            "dbi-resource-id", resource_ids, _BY_RESOURCE_ID, lambda database: database.dbi_resource_id
         )
 
     def storage_options(self, name: str) -> Sequence[StorageOption]:
@@ -134,7 +134,7 @@ def parse_database(description: Description) -> DbInstance:
     """
     return DbInstance(
         identifier=read_id(description, _KIND.id_key),
-        resource_id=read_id(description, _BY_RESOURCE_ID.id_key),
+        dbi_resource_id=read_id(description, _BY_RESOURCE_ID.id_key),
         engine=read_required(description, "Engine", read_string),
         instance_class=read_required(description, "DBInstanceClass", read_string),
         storage_type=read_required(description, "StorageType", read_string),

@@ -20,8 +20,25 @@ A full bucket of a small file system was seen at 2,308,974,418,330 bytes, which 
 
 from typing import Final
 
-from burstwatch.core.buckets.bucket import Bucket
+from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.efs.file_system import FileSystem
+
+_PERIOD_S: Final = 600
+TIME_SCALE: Final = 10
+"""A full bucket lasts six hours or more at full burst, that of a gp2 volume half an hour or more."""
+
+EFS_BYTES: Final = BucketKind(
+    name="efs-bytes",
+    unit="bytes",
+    rate_unit="bytes/s",
+    credits="burst credits",
+    metric="BurstCreditBalance",
+    dimension="FileSystemId",
+    period_s=_PERIOD_S,
+    is_in_credits=True,
+    is_aggregated=True,
+)
+EFS_KINDS: Final = (EFS_BYTES,)
 
 KIB: Final = 2**10
 MIB: Final = 2**20
@@ -62,6 +79,7 @@ def efs_bucket(standard_bytes: int) -> Bucket:
         capacity=_CAPACITY_PER_TIB * tib,
         refill_per_s=baseline_per_s(standard_bytes),
         burst_per_s=_BURST_PER_TIB * tib,
+        time_scale=TIME_SCALE,
     )
 
 
@@ -73,14 +91,6 @@ def idle_refill_s(bucket: Bucket) -> float | None:
 def metered(read: float, written: float) -> float:
     """What is metered of these bytes, or bytes per second. Example: 300 read and 20 written count as 120."""
     return read * READ_SHARE + written
-
-
-def balance_pct(balance_bytes: float, bucket: Bucket) -> float:
-    """The balance in per cent of the capacity, at most 100.
-
-    A file system that shrinks, or moves data out of Standard, holds more than its new capacity for a time.
-    """
-    return min(100.0, balance_bytes / bucket.capacity * 100)
 
 
 def no_bucket_reason(file_system: FileSystem) -> str | None:

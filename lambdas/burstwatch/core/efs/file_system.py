@@ -6,6 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from burstwatch.core.resource_type import ResourceType
+
 AVAILABLE: Final = "available"
 """The only life cycle state in which AWS accepts a change (``IncorrectFileSystemLifeCycleState``)."""
 
@@ -46,6 +48,14 @@ class FileSystem:
         if min(self.standard_bytes, self.size_bytes) < 0:
             sizes = f"standard_bytes={self.standard_bytes}, size_bytes={self.size_bytes}"
             raise ValueError(f"{self.file_system_id}: {sizes}; both must be 0 or more")
+
+    @property
+    def resource_id(self) -> str:
+        return self.file_system_id
+
+    @property
+    def resource_type(self) -> ResourceType:
+        return ResourceType.EFS
 
     @property
     def name(self) -> str | None:

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.resource_type import DATABASE_PREFIX, ResourceType
+
 AVAILABLE: Final = "available"
 STOPPED: Final = "stopped"
 
@@ -22,17 +25,18 @@ _ORACLE_STRIPED_FROM_GIB: Final = 200
 class DbInstance:
     """An RDS database instance as AWS describes it.
 
-    ``identifier`` is the name, which people can change; ``resource_id`` (``db-…``, in capitals) stays.
+    ``identifier`` is the name, which people can change; ``dbi_resource_id`` (``db-…``) stays.
     ``status`` is DBInstanceStatus. ``replica_of`` is the name of the source of a read replica, ``cluster_id``
     the cluster of a member, Aurora or not. ``storage_operation`` is ``Initializing`` or ``Optimizing`` while
-    one is in progress. ``max_allocated_gib`` is set if the storage grows automatically.
+    one is in progress. ``max_allocated_gib`` is set if the storage grows automatically. ``limits`` are those
+    of the EC2 type behind its class, None if EC2 shows none; ``limits_error`` says why they are not known.
 
     Raises:
         ValueError: ``allocated_gib`` is negative.
     """
 
     identifier: str
-    resource_id: str
+    dbi_resource_id: str
     engine: str
     instance_class: str
     storage_type: str
@@ -49,12 +53,28 @@ class DbInstance:
     max_allocated_gib: int | None = None
     zone: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    limits: InstanceLimits | None = None
+    limits_error: str | None = None
 
     def __post_init__(self) -> None:
         if self.allocated_gib < 0:
             raise ValueError(
                 f"{self.identifier}: allocated_gib is {self.allocated_gib}, it must be 0 or more"
             )
+
+    @property
+    def resource_id(self) -> str:
+        """``db:orders``."""
+        return f"{DATABASE_PREFIX}{self.identifier}"
+
+    @property
+    def resource_type(self) -> ResourceType:
+        return ResourceType.RDS
+
+    @property
+    def name(self) -> str | None:
+        """The Name tag, or None without one."""
+        return self.tags.get("Name") or None
 
     @property
     def is_aurora(self) -> bool:

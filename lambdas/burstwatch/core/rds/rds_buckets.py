@@ -18,16 +18,42 @@ A small instance class may be slower than the burst of the storage. The storage 
 bound holds.
 """
 
+from dataclasses import replace
 from typing import Final
 
-from burstwatch.core.buckets.bucket import Bucket
+from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.outlook import describe_outlook
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, gp2_throughput_mib_s
-from burstwatch.core.instances.instance_buckets import instance_io_bucket, instance_throughput_bucket
+from burstwatch.core.instances.instance_buckets import (
+    INSTANCE_IO,
+    INSTANCE_THROUGHPUT,
+    instance_io_bucket,
+    instance_throughput_bucket,
+)
 from burstwatch.core.rds.db_instance import STOPPED, DbInstance
 
 GP2: Final = "gp2"
+
+_DIMENSION: Final = "DBInstanceIdentifier"
+RDS_IO: Final = BucketKind(
+    name="rds-io",
+    unit="operations",
+    rate_unit="IOPS",
+    credits="storage credits",
+    metric="BurstBalance",
+    dimension=_DIMENSION,
+)
+RDS_CLASS_IO: Final = replace(
+    INSTANCE_IO, credits="EBS I/O credits of its class", dimension=_DIMENSION, companion="ReadIOPS"
+)
+RDS_CLASS_THROUGHPUT: Final = replace(
+    INSTANCE_THROUGHPUT,
+    credits="EBS throughput credits of its class",
+    dimension=_DIMENSION,
+    companion="ReadIOPS",
+)
+RDS_KINDS: Final = (RDS_IO, RDS_CLASS_IO, RDS_CLASS_THROUGHPUT)
 
 ROOT_VOLUME_IOPS: Final = 3_000
 ROOT_VOLUME_MIB_S: Final = 128
@@ -112,6 +138,8 @@ def class_buckets(database: DbInstance, limits: InstanceLimits) -> tuple[Bucket,
 
 def no_class_bucket_reason(database: DbInstance, limits: InstanceLimits | None) -> str | None:
     """Why the EBS buckets of the class do not exist or cannot be computed; None if they can."""
+    if database.is_aurora:
+        return "it is Aurora, whose storage is not EBS"
     if database.ec2_type is None:
         return f"the EC2 type behind {database.instance_class} is not known"
     if limits is None:
@@ -120,6 +148,37 @@ def no_class_bucket_reason(database: DbInstance, limits: InstanceLimits | None) 
     if baseline == (limits.max_iops, limits.max_throughput_mib_s):
         return f"{database.instance_class} sustains its maximum, so it has no burst credits"
     return None
+
+
+def database_bucket(database: DbInstance, kind: BucketKind) -> Bucket | None:
+    """One of the buckets of a database; None if it has none, or if its class has no known limits."""
+    if kind is RDS_IO:
+        return storage_bucket(database)
+    if no_class_bucket_reason(database, database.limits) or database.limits is None:
+        return None
+    io, throughput = class_buckets(database, database.limits)
+    return io if kind is RDS_CLASS_IO else throughput
+
+
+def describe_class_limit(database: DbInstance, kind: BucketKind) -> str | None:
+    """What bounds the drain of a bucket of its class, in a sentence; None if that is not known.
+
+    Example: its storage and root volume serve 6,000 IOPS at most, more than the 3,600 IOPS that db.m5.large
+    sustains.
+    """
+    bucket = database_bucket(database, kind)
+    is_io = kind is RDS_CLASS_IO
+    served, root = (
+        _storage_limits(database)[0 if is_io else 1],
+        ROOT_VOLUME_IOPS if is_io else ROOT_VOLUME_MIB_S,
+    )
+    if bucket is None or kind is RDS_IO or served is None:
+        return None
+    verdict = "more than" if bucket.highest_drain_per_s else "no more than"
+    return (
+        f"its storage and root volume serve {served + root:,} {kind.rate_unit} at most, {verdict} the"
+        f" {bucket.refill_per_s:,.4g} {kind.rate_unit} that {database.instance_class} sustains"
+    )
 
 
 def not_running_reason(database: DbInstance) -> str | None:

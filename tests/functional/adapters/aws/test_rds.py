@@ -92,7 +92,7 @@ def test_a_database_is_read_with_everything_that_is_needed(reader, fleet, failur
     )
     [database] = reader.databases(report_failure=failures)
     assert (database.identifier, database.engine) == ("orders", "oracle-ee")
-    assert database.resource_id.startswith("db-")
+    assert database.dbi_resource_id.startswith("db-")
     assert (database.storage_type, database.allocated_gib) == ("gp3", 400)
     assert (database.provisioned_iops, database.storage_throughput_mib_s) == (12_000, 500)
     assert (database.multi_az, database.replica_of, database.cluster_id) == (True, "main", "c-1")
@@ -134,7 +134,7 @@ def test_a_renamed_database_is_found_by_the_id_that_it_keeps(reader, client, fle
         DBInstanceIdentifier="orders", NewDBInstanceIdentifier="orders-old", ApplyImmediately=True
     )
     assert reader.databases_by_name(["orders"]).missing == ["orders"]
-    [renamed] = reader.databases_by_resource_id([before.resource_id]).databases
+    [renamed] = reader.databases_by_resource_id([before.dbi_resource_id]).databases
     assert renamed.identifier == "orders-old"
 
 

@@ -4,7 +4,6 @@ from burstwatch.core.efs.efs_bucket import (
     GIB,
     MIB,
     TIB,
-    balance_pct,
     baseline_per_s,
     efs_bucket,
     idle_refill_s,
@@ -63,8 +62,8 @@ def test_reads_are_metered_at_one_third():
 
 def test_a_balance_is_a_share_of_the_capacity_and_never_more_than_all_of_it():
     bucket = efs_bucket(58 * GIB)
-    assert balance_pct(bucket.capacity / 4, bucket) == 25
-    assert balance_pct(bucket.capacity * 2, bucket) == 100
+    assert bucket.pct_of(bucket.capacity / 4) == 25
+    assert bucket.pct_of(bucket.capacity * 2) == 100
 
 
 def test_other_throughput_modes_are_a_reason_and_not_a_fault():
