@@ -106,11 +106,12 @@ coverage: setup
 mutants: setup
 	$(BIN)/python lab/bench/source/mutants.py $(MODULE)
 
-# what is read from outside, many times the examples of `make test` and others every time; `make fuzz TIMES=10` for less
+# other examples every time: of what is read from outside, many times those of `make test` (`make fuzz TIMES=10` for
+# less), and of the other laws as many
 TIMES ?= 100
 fuzz: setup
 	FUZZ_TIMES=$(TIMES) $(BIN)/pytest $(wildcard tests/property/test_fuzz_*.py)
-	$(BIN)/pytest -n auto --hypothesis-profile random tests/property tests/lab
+	$(BIN)/pytest -n auto --hypothesis-profile random --ignore-glob '*/test_fuzz_*.py' tests/property tests/lab
 
 bench: setup
 	$(BIN)/python lab/bench/cost/watch_cost.py

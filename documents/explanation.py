@@ -7,14 +7,17 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.policy.windows import WindowPhase
 from documents.shared import (
     AnyObject,
+    BucketDocument,
     Count,
     FlipDocument,
     HoldDocument,
+    InstanceDocument,
     Instant,
     OccurrenceDocument,
     PlanDocument,
     QuotaDocument,
     VolumeDocument,
+    VolumeId,
 )
 
 
@@ -58,16 +61,18 @@ class SkippedDocument(TypedDict):
 
 
 class NotExplainedDocument(SkippedDocument):
-    """If the volume is ignored, or was not found."""
+    """If the resource is ignored, or was not found."""
 
     schema: Literal["burstwatch.explanation/v1"]
     volume: None
+    instance: None
 
 
 class ExplainedVolumeDocument(TypedDict):
     schema: Literal["burstwatch.explanation/v1"]
     generated_at: Instant
     volume: VolumeDocument
+    instance: None
     previous_level: Level
     because: str
     worst_drain_per_s: Count
@@ -94,10 +99,59 @@ class ExplainedDocument(ExplainedVolumeDocument, SkippedDocument):
     pass
 
 
+class AttachedVolumeDocument(TypedDict):
+    """What an attached volume serves at best."""
+
+    volume_id: VolumeId
+    volume_type: str
+    max_iops: Count
+    max_mib_s: float
+
+
+class DrainProofDocument(TypedDict):
+    """Why a bucket cannot drain, or what bounds its drain; rates are in its unit per second."""
+
+    cannot_drain: bool
+    baseline: float
+    maximum: float
+    volumes_limit: float | None
+    """What the attached volumes serve together at best; null if that is not known of each."""
+    because: str
+
+
+class ExplainedBucketDocument(BucketDocument):
+    previous_level: Level
+    because: str
+    proof: DrainProofDocument | None
+    """Null if the limits of the type are not known."""
+    drains: list[DrainDocument]
+    is_believed: bool
+    limit_exceeded_min: Count | None
+    """In how many of the last 15 minutes CloudWatch's check was 1; null without a datapoint."""
+    next: list[str]
+    look: LookDocument
+    remembered: RememberedDocument
+
+
+class ExplainedInstanceFieldsDocument(TypedDict):
+    schema: Literal["burstwatch.explanation/v1"]
+    generated_at: Instant
+    volume: None
+    instance: InstanceDocument
+    attached_volumes: list[AttachedVolumeDocument]
+    """Empty if the limits of one are not known."""
+    buckets: list[ExplainedBucketDocument]
+    holds: list[HoldDocument]
+
+
+class ExplainedInstanceDocument(ExplainedInstanceFieldsDocument, SkippedDocument):
+    pass
+
+
 ExplanationDocument = Annotated[
-    ExplainedDocument | NotExplainedDocument,
+    ExplainedDocument | ExplainedInstanceDocument | NotExplainedDocument,
     Field(
-        title="The decision about one volume, and every number behind it",
+        title="The decision about one volume or instance, and every number behind it",
         description="burstctl explain --json.",
     ),
 ]

@@ -17,18 +17,29 @@ class EntryDocument(TypedDict):
     """What the entry says; its keys depend on the kind."""
 
 
+class BucketNowDocument(TypedDict):
+    """What the ledger has of one bucket; null without an alert of it."""
+
+    bucket: str
+    level: Level | None
+    unknown_reason: UnknownReason | None
+
+
 class NowDocument(TypedDict):
     level: Level | None
+    """Of an instance, that of its most urgent bucket."""
     unknown_reason: UnknownReason | None
     flip: FlipDocument | None
     contested_since: Instant | None
     retry_at: Instant | None
     quota: QuotaDocument
     holds: list[HoldDocument]
+    buckets: list[BucketNowDocument]
+    """Those of an instance; empty for a volume."""
 
 
 class HistoryDocument(TypedDict):
-    """What happened to a volume, and where it stands.
+    """What happened to a volume or an instance, and where it stands.
 
     burstctl history --json.
     """
@@ -37,5 +48,8 @@ class HistoryDocument(TypedDict):
     generated_at: Instant
     ledger: str
     volume_id: str
+    """The ID that was asked for, also if it is that of an instance."""
+    resource_id: str
+    """The same."""
     entries: list[EntryDocument]
     now: NowDocument

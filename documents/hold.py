@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from documents.shared import HeaderDocument, HoldDocument, Instant, VolumeId
+from documents.shared import HeaderDocument, HoldDocument, Instant, ResourceId
 
 
 class ReachDocument(HeaderDocument):
@@ -27,8 +27,8 @@ class HoldsDocument(ReachDocument):
 
 
 class ReleasedDocument(TypedDict):
-    volume_id: VolumeId | None
-    """Null for the hold on everything."""
+    volume_id: ResourceId | None
+    """What was released, also if it is an instance; null for the hold on everything."""
     hold: HoldDocument | None
     contested_since: Instant | None
     gave_up: str | None

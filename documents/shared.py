@@ -33,6 +33,9 @@ Instant = TypeAliasType(
         ),
     ],
 )
+ResourceId = TypeAliasType(
+    "ResourceId", Annotated[str, Field(pattern="^(vol|i)-([0-9a-f]{8}|[0-9a-f]{17})$")]
+)
 VolumeId = TypeAliasType("VolumeId", Annotated[str, Field(pattern="^vol-([0-9a-f]{8}|[0-9a-f]{17})$")])
 ApiCalls = TypeAliasType(
     "ApiCalls",
@@ -112,7 +115,11 @@ class OutcomeDocument(TypedDict):
 class StandingHoldDocument(TypedDict):
     """A hold as reports carry it."""
 
-    volume_id: Annotated[VolumeId | None, Field(description="Null for a hold on everything.")]
+    volume_id: Annotated[
+        ResourceId | None,
+        Field(description="What is held, also if it is an instance; null for a hold on everything."),
+    ]
+    resource_id: Annotated[ResourceId | None, Field(description="The same.")]
     by: str
     reason: str
     until: Instant

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from burstlab.fault_injection import fault_models, scenario
 from burstlab.fault_injection.cli_deployment import FaultInjectingLedger
 from burstlab.fault_injection.clients import CloudWatch
-from burstlab.fault_injection.effects import COLUMNS, ITEM_FAULTS, Fault, InjectedFault
+from burstlab.fault_injection.effects import COLUMNS, ITEM_FAULTS, Fault, FaultInjector, InjectedFault
 from burstlab.fault_injection.invariants import INVARIANTS, check_invariants
 from burstlab.fault_injection.runs import (
     list_injectable_faults,
@@ -34,6 +34,7 @@ from burstlab.fault_injection.world import (
 from burstlab.harness.deterministic import SimulatedServices
 from burstlab.harness.outcome import AcceptedModification
 from burstlab.main import main
+from burstlab.model.clock import LabClock
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.policy.yaml_file import parse_policy
@@ -344,7 +345,7 @@ def test_a_modification_more_than_was_decided_is_found(fault_free_run):
 
 
 @pytest.fixture
-def duplicate_sends(monkeypatch):
+def duplicate_sends(monkeypatch, fault_free_run):
     """A modifier that takes silence for a no, and asks again."""
     send = Ec2Modifier.modify
 
@@ -456,7 +457,17 @@ def test_forged_flip_requests_do_not_change_the_run():
     assert outcome.longest_delay_s == 0
 
 
+def test_a_fault_that_would_change_nothing_has_not_happened():
+    """Such a run differs from the run without faults, which had something to alter here."""
+    injector = FaultInjector(LabClock.manual(scenario.STARTS_AT), InjectedFault("read #1", Fault.PARTIAL))
+    response = {"MetricDataResults": []}
+    assert injector.perform("read", fault_models.GET_METRICS, lambda: response) is response
+    assert injector.faulted_at_s is None
+
+
 def test_a_flip_function_that_trusts_a_request_is_detected(monkeypatch):
+    run_without_faults("deployed")  # is cached, so it must not be the changed one
+
     def believe(_shell, volume_id, direction, _gathering):
         return FlipOrder(volume_id=volume_id, direction=direction, cause=FlipCause.WINDOW, reason="asked for")
 

@@ -22,6 +22,7 @@ from burstctl.main import burstctl, main
 from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.instance import LabInstance
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ledger.ledger_entry import EntryKind
@@ -169,6 +170,20 @@ def add_lab_volume(
 
 
 # 100 GiB earn 300 IOPS; one per cent of the bucket is 54,000 credits. The newest datapoint ended at 17:59.
+def add_lab_instance(lab, instance_id, instance_type="m5.large", *, name="build-host", **fields) -> str:
+    """An instance that is older than any window of the tests; volumes are attached by their own fields."""
+    lab.fleet.add_instance(
+        LabInstance(
+            instance_id=instance_id,
+            launched_at=START - timedelta(days=40),
+            instance_type=instance_type,
+            tags={"Name": name, **fields.pop("tags", {})},
+            **fields,
+        )
+    )
+    return instance_id
+
+
 def add_calm(lab, name="calm", **fields) -> str:
     return add_lab_volume(lab, name, **fields)
 

@@ -105,9 +105,7 @@ def fuzz(examples, **options):
     """Settings of a test that is tried so often, and ``make fuzz`` many times more, with other examples."""
     return settings(
         max_examples=examples * TIMES,
-        deadline=None,
         derandomize=TIMES == 1,
-        database=None,
         suppress_health_check=list(HealthCheck),
         **options,
     )

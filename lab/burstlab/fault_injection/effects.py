@@ -233,10 +233,17 @@ class FaultInjector:
                 model.start_forgery()
                 return action()
         if fault in model.alterations:
-            return model.alterations[fault](action(), earlier)
+            return self._alter_response(model.alterations[fault], action(), earlier)
         if fault == Fault.GARBLED:
             action()
         return self._fail(fault, operation, model)
+
+    def _alter_response(self, alter: Alter, response: Any, earlier: Any) -> Any:
+        altered = alter(response, earlier)
+        if altered is not UNCHANGED:
+            return altered
+        self.faulted_at_s = None  # the run differs from the one without faults, in which this was possible
+        return response
 
     def _fail(self, fault: str, operation: str, model: FaultModel) -> NoReturn:
         if fault in {Fault.TIMEOUT, Fault.DRIP}:

@@ -18,6 +18,7 @@ from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT, instance_bucket
 from burstwatch.core.instances.instance_metrics import InstanceMetrics, highest_load
 from burstwatch.core.instances.larger_type import larger_types
+from burstwatch.core.ledger.flip_state import silencing_hold
 from burstwatch.core.resource_type import is_volume_subject, resource_id_in
 from burstwatch.core.tag_keys import IGNORE
 from burstwatch.core.watch.advice import advise_instance
@@ -123,9 +124,11 @@ def _decide(
     level: Level,
     metrics: InstanceMetrics | None,
 ) -> Decision:
-    context = VolumeContext()
+    hold = silencing_hold(watch_pass.holds, due_bucket.instance.instance_id, watch_pass.context.now_s)
+    context = VolumeContext(silencing_hold=hold)
     if metrics is not None and level.is_alerting:
         context = VolumeContext(
+            silencing_hold=hold,
             advice=_advise(watch_pass, due_bucket.instance, assessment, metrics),
             witness=describe_instance_witness(
                 assessment,

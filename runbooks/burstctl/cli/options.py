@@ -20,11 +20,17 @@ ALL_REGIONS: Final = "all"
 MAX_ORDER_DURATION: Final = timedelta(days=30)
 """A hold, or a flip with a return, that is longer than this is probably meant to be permanent."""
 
-RESOURCE_NAMES: Final = (
+VOLUME_NAMES: Final = (
     "VOLUME is a volume ID, a unique Name tag, or an instance ID, which means all its volumes."
 )
+RESOURCE_NAMES: Final = (
+    "RESOURCE is the ID of a volume or of an instance, or a Name tag that is unique among both."
+)
+INSTANCE_NAMES: Final = "INSTANCE is an instance ID, or a unique Name tag."
 _DAY: Final = timedelta(days=1)
 _MAX_REASON_LENGTH: Final = 200  # it is quoted in alerts, tables and the history, beside other text
+INSTANCE_ID: Final = re.compile(r"i-([0-9a-f]{8}|[0-9a-f]{17})")
+_ALMOST_INSTANCE_ID: Final = re.compile(r"i-[0-9a-f]*")
 VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
 _MAX_TAG_LENGTH: Final = 256  # of the value of a tag. Source: EC2 user guide, "Tag restrictions"
 _MIN_HELP_COLUMNS: Final = 40  # a narrower terminal breaks the lines itself
@@ -203,10 +209,11 @@ class Command(click.Command):
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_help_text(ctx, formatter)
-        if any(isinstance(parameter.type, ResourceName) for parameter in self.params):
+        types = [parameter.type for parameter in self.params]
+        for name_type in (each for each in types if isinstance(each, ResourceName)):
             formatter.write_paragraph()
             with formatter.indentation():
-                formatter.write_text(RESOURCE_NAMES)
+                formatter.write_text(name_type.accepts)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         write_examples(formatter, self.examples, self.page)
@@ -246,20 +253,27 @@ def describe_page(page: str) -> str:
 
 
 class ResourceName(click.ParamType[str]):
-    """What an operator calls a volume: its ID, its Name tag, or the instance that it is attached to.
+    """What an operator calls a resource: an ID, a Name tag, or the instance that volumes are attached to.
 
-    An ID of AWS has eight hexadecimal digits on old resources, and seventeen since 2016.
+    ``accepts`` says which of these, as the help text does. An ID of AWS has eight hexadecimal digits on old
+    resources, and seventeen since 2016.
     """
 
-    name = "volume"
+    name = "resource"
+
+    def __init__(self, accepts: str = VOLUME_NAMES) -> None:
+        self.accepts = accepts
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = str(value).strip()
         if text.startswith("vol-") and not VOLUME_ID.fullmatch(text):
             shape = "vol- and 17 (or 8) digits from 0-9a-f, such as vol-0123456789abcdef0"
             self.fail(f"{text!r} is not a valid volume ID: {shape}.", param, ctx)
+        if _ALMOST_INSTANCE_ID.fullmatch(text) and not INSTANCE_ID.fullmatch(text):
+            shape = "i- and 17 (or 8) digits from 0-9a-f, such as i-0123456789abcdef0"
+            self.fail(f"{text!r} is not a valid instance ID: {shape}.", param, ctx)
         if not text or len(text) > _MAX_TAG_LENGTH:
-            self.fail(f"{sanitise(text, 40)!r} is not a name: {RESOURCE_NAMES}", param, ctx)
+            self.fail(f"{sanitise(text, 40)!r} is not a name: {self.accepts}", param, ctx)
         return text
 
 

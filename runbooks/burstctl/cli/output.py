@@ -124,11 +124,12 @@ def print_failures(
         print_error(
             Problem(f"{cause.rstrip('.')}; {count} could not be read: {list_first(names, 3)}", problem.fix)
         )
-    for volume_id in missing:
+    for resource_id in missing:
+        noun = "instance" if resource_id.startswith("i-") else "volume"
         print_error(
             Problem(
-                f"no volume {volume_id} in {region}",
-                "check the ID, the Region and the account; burstctl assess lists the volumes",
+                f"no {noun} {resource_id} in {region}",
+                f"check the ID, the Region and the account; burstctl assess lists the {noun}s",
             )
         )
 

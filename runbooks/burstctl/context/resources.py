@@ -1,22 +1,24 @@
-"""Which volumes an operator means: by an ID of AWS, by a name, or by what they are attached to."""
+"""Which volumes and instances an operator means: by an ID of AWS, by a name, or by what they belong to."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from burstctl.cli.options import VOLUME_ID
+from burstctl.cli.options import INSTANCE_ID, VOLUME_ID
 from burstctl.cli.output import list_first
 from burstctl.cli.tag_filter import TagTerm, ec2_filters
 from burstctl.context.context import CommandContext
-from burstctl.render.volume import format_id_and_name
-from burstwatch.adapters.aws.errors import AwsFailure
+from burstctl.render.volume import count_resources, format_id_and_name
+from burstwatch.adapters.aws.errors import AwsError, AwsFailure, FailureKind
 from burstwatch.core.ebs.display_name import NAME_TAGS, names_of
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.instances.instance import Instance
+from burstwatch.core.instances.instance_buckets import INSTANCE_KINDS
+from burstwatch.core.resource_type import ResourceType, subject_of
 from burstwatch.core.text import sanitise
 from burstwatch.wiring.settings import SettingsError
 
-_INSTANCE_ID: Final = re.compile(r"i-([0-9a-f]{8}|[0-9a-f]{17})")
 _CLAIM: Final = re.compile(r"(?:claim )?(?:\S+/)?(?P<name>\S+?)(?: in \S+)?")
 """The forms of a claim's name that tables show: ``claim data-0 in prod``, ``prod/data-0``, ``data-0``."""
 
@@ -25,7 +27,7 @@ _MAX_SHOWN_CHARS: Final = 80
 
 
 class ResourceNameError(SettingsError):
-    """A word names no volume, or more than one where one is needed."""
+    """A word names no resource, or more than one where one is needed."""
 
 
 class _Finder(NamedTuple):
@@ -67,6 +69,58 @@ def resolve_volume(
     return volumes[0].volume_id
 
 
+def resolve_resource(context: CommandContext, word: str) -> str:
+    """The ID of the one volume or instance that the word names; an ID is not looked up.
+
+    Raises:
+        ResourceNameError: it names none or several.
+        AwsError: AWS does not list the volumes or the instances.
+    """
+    if VOLUME_ID.fullmatch(word) or INSTANCE_ID.fullmatch(word):
+        return word
+    volumes = sorted(_volumes_named(context, word), key=lambda volume: volume.volume_id)
+    named: list[Volume | Instance] = [*volumes, *_instances_named(context, word, is_needed=not volumes)]
+    if not named:
+        raise _absence_error(context, "volume and no instance", _NAME, word)
+    if len(named) > 1:
+        raise _ambiguity_error(context, word, named)
+    return named[0].resource_id
+
+
+def resolve_resources(context: CommandContext, words: Sequence[str]) -> list[str]:
+    """The ID of the volume or instance that each word names, each once and in their order.
+
+    Raises:
+        ResourceNameError: a word names none or several.
+        AwsError: AWS does not list the volumes or the instances.
+    """
+    return list(dict.fromkeys(resolve_resource(context, word) for word in words))
+
+
+def resolve_instance(context: CommandContext, word: str) -> str:
+    """The ID of the one instance that the word names; an ID is not looked up.
+
+    Raises:
+        ResourceNameError: it names none or several.
+        AwsError: AWS does not list the instances.
+    """
+    if INSTANCE_ID.fullmatch(word):
+        return word
+    instances = _instances_named(context, word, is_needed=True)
+    if not instances:
+        raise _absence_error(context, "instance", _NAME, word)
+    if len(instances) > 1:
+        raise _ambiguity_error(context, word, instances)
+    return instances[0].instance_id
+
+
+def ledger_keys_of(resource_id: str) -> list[str]:
+    """The keys under which the ledger remembers the buckets of a volume or an instance."""
+    if not INSTANCE_ID.fullmatch(resource_id):
+        return [resource_id]
+    return [subject_of(ResourceType.INSTANCE, resource_id, kind.name) for kind in INSTANCE_KINDS]
+
+
 def _resolve(context: CommandContext, word: str, prefers: Callable[[Volume], bool]) -> list[str]:
     if VOLUME_ID.fullmatch(word):
         return [word]
@@ -81,7 +135,7 @@ def _preferred(volumes: Sequence[Volume], prefers: Callable[[Volume], bool]) -> 
 
 
 def _finder(word: str) -> _Finder:
-    return _INSTANCE if _INSTANCE_ID.fullmatch(word) else _NAME
+    return _INSTANCE if INSTANCE_ID.fullmatch(word) else _NAME
 
 
 def _find(context: CommandContext, word: str) -> list[Volume]:
@@ -89,23 +143,32 @@ def _find(context: CommandContext, word: str) -> list[Volume]:
     finder = _finder(word)
     if volumes := sorted(finder.find(context, word), key=lambda volume: volume.volume_id):
         return volumes
+    raise _absence_error(context, "volume", finder, word)
+
+
+def _absence_error(context: CommandContext, noun: str, finder: _Finder, word: str) -> ResourceNameError:
     region = context.services.location.region
-    raise ResourceNameError(
-        f"no volume in {region} {finder.description} {sanitise(word, _MAX_SHOWN_CHARS)!r}",
+    return ResourceNameError(
+        f"no {noun} in {region} {finder.description} {sanitise(word, _MAX_SHOWN_CHARS)!r}",
         fix="burstctl assess lists the names and IDs; in another Region, add --region NAME",
     )
 
 
-def _ambiguity_error(context: CommandContext, word: str, volumes: Sequence[Volume]) -> ResourceNameError:
-    candidates = list_first([_describe_candidate(volume) for volume in volumes], _MAX_CANDIDATES)
+def _ambiguity_error(
+    context: CommandContext, word: str, resources: Sequence[Volume | Instance]
+) -> ResourceNameError:
+    candidates = list_first([_describe_candidate(resource) for resource in resources], _MAX_CANDIDATES)
     return ResourceNameError(
-        f"{sanitise(word, _MAX_SHOWN_CHARS)!r} stands for {len(volumes)} volumes in"
+        f"{sanitise(word, _MAX_SHOWN_CHARS)!r} stands for {count_resources(resources)} in"
         f" {context.services.location.region}, and one is needed here",
         fix=f"give an ID: {candidates}",
     )
 
 
-def _describe_candidate(volume: Volume) -> str:
+def _describe_candidate(resource: Volume | Instance) -> str:
+    if isinstance(resource, Instance):
+        return f"{format_id_and_name(resource)} {resource.instance_type}"
+    volume = resource
     place = f", on {volume.instance_id}" if volume.instance_id else ""
     return f"{format_id_and_name(volume)} {volume.volume_type} {volume.size_gib:,} GiB{place}"
 
@@ -123,6 +186,16 @@ def _volumes_named(context: CommandContext, name: str) -> list[Volume]:
         if volumes := [volume for volume in listed if name in names_of(volume)]:
             return volumes
     return []
+
+
+def _instances_named(context: CommandContext, name: str, *, is_needed: bool) -> list[Instance]:
+    """By the Name tag; none without the permission, unless this ``is_needed`` to find anything at all."""
+    try:
+        return context.services.ec2.instances_named(name)
+    except AwsError as error:
+        if is_needed or error.failure.kind is not FailureKind.REFUSED:
+            raise
+        return []
 
 
 def _list(context: CommandContext, filters: Mapping[str, Sequence[str]]) -> list[Volume]:

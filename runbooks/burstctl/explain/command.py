@@ -1,4 +1,4 @@
-"""``burstctl explain``: the decision about one volume, and every number behind it."""
+"""``burstctl explain``: the decision about one volume or instance, and every number behind it."""
 
 import shlex
 from dataclasses import replace
@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Options, ResourceName, common_options
+from burstctl.cli.options import (
+    INSTANCE_ID,
+    RESOURCE_NAMES,
+    Command,
+    Options,
+    ResourceName,
+    common_options,
+)
 from burstctl.cli.output import print_info, print_next, print_output, to_json
 from burstctl.cli.text_layout import lay_out_topics
 from burstctl.context.context import CommandContext, open_readonly
 from burstctl.context.on_demand_pass import assess_volumes
-from burstctl.context.resources import resolve_volume
+from burstctl.context.resources import resolve_resource
+from burstctl.explain.explain_instance import explain_instance
 from burstctl.explain.explanation import (
     MAX_ENTRIES,
     SCHEMA,
@@ -46,6 +54,7 @@ if TYPE_CHECKING:
     cls=Command,
     examples=(
         ("burstctl explain ci-7", "the reason for its level, and what would change it"),
+        ("burstctl explain i-0123456789abcdef0", "each bucket of an instance, and what can drain it"),
         ("burstctl explain vol-0123456789abcdef0 --json", "the same numbers for programs"),
     ),
     page="runbooks/BurstBalanceDraining.md",
@@ -54,15 +63,18 @@ if TYPE_CHECKING:
         " used."
     },
 )
-@click.argument("name", metavar="VOLUME", type=ResourceName())
+@click.argument("name", metavar="RESOURCE", type=ResourceName(RESOURCE_NAMES))
 @common_options
 def explain(name: str, options: Options) -> ExitCode:
-    """Show the decision about VOLUME and every number behind it; changes nothing.
+    """Show the decision about RESOURCE and every number behind it; changes nothing.
 
-    Beside its balance: its flip, the guards that would refuse one now, its windows, holds, and AWS's quota.
+    Beside the balance of a volume: its flip, the guards that would refuse one now, its windows, holds, and
+    AWS's quota. Of an instance: each of its buckets, and the proof if its volumes cannot drain one.
     """
     with open_readonly(options) as context:
-        volume = resolve_volume(context, name, prefers=can_burst)
+        volume = resolve_resource(context, name)
+        if INSTANCE_ID.fullmatch(volume):
+            return explain_instance(context, volume)
         report = assess_volumes(context.services, [volume], now_s=context.services.clock())
         if volume in report.ignored:
             print_info(f"{volume} carries the tag burstwatch:ignore=true, so nothing is decided about it")
@@ -159,5 +171,5 @@ def _document(
         "failures": list(report.failures),
     }
     if explanation is None:
-        return {"schema": SCHEMA, "volume": None, **skipped}
+        return {"schema": SCHEMA, "volume": None, "instance": None, **skipped}
     return {**to_document(explanation), **skipped}

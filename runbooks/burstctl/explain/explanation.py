@@ -2,11 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from burstctl.cli.styled_text import styled
-from burstctl.cli.text_layout import text_columns, wrap_hanging
-from burstctl.render.datapoint_spacing import describe_spacing
+from burstctl.cli.text_layout import Topic, text_columns, wrap_hanging
+from burstctl.explain.bucket_topics import (
+    BucketExplanation,
+    describe_cause,
+    describe_look,
+    describe_next_levels,
+    drain_documents,
+    forecast_topics,
+    rate_text,
+)
 from burstctl.render.flip_text import describe_flip, describe_quota, flip_document, quota_document
 from burstctl.render.guard_override import refusing_guards, runbook_hints
 from burstctl.render.pass_summary import describe_hold
@@ -18,12 +26,8 @@ from burstctl.render.terminal_channel import wrap_action
 from burstctl.render.volume import UNREADABLE_STATE, describe_level
 from burstctl.windows.status import PHASE_DESCRIPTIONS, describe_occurrence, occurrence_document
 from burstwatch.core.alerts.alert import describe_forecast, format_forecast
-from burstwatch.core.alerts.drain_message import format_drain_start
-from burstwatch.core.assessment.assess import Assessment, UnknownReason
-from burstwatch.core.assessment.drain_cause import find_drain
-from burstwatch.core.assessment.severity import NEAR_EMPTY_FACTOR, SETTLING_TIME, Level, explain_level
-from burstwatch.core.buckets.forecast import EXTRAPOLATION_FACTOR, DrainRate, Forecast
-from burstwatch.core.ebs.gp2_bucket import EBS_IO
+from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.assessment.severity import Level, explain_level
 from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT
 from burstwatch.core.ebs.volume import BURST_IOPS, highest_drain_per_s
 from burstwatch.core.flips.flip_trigger import ActRule, choose_act_rule
@@ -31,14 +35,11 @@ from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.ledger.flip_state import Flip, Hold, ModificationUse
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
-from burstwatch.core.policy.bucket_policy import policy_of_bucket
-from burstwatch.core.policy.policy import Mode, Policy
+from burstwatch.core.policy.policy import Mode
 from burstwatch.core.policy.windows import WindowState, describe_flip_duration
 from burstwatch.core.tag_keys import MODE
 from burstwatch.core.text import (
-    format_duration,
     format_instant,
-    format_relative_time,
     format_time,
     instant_or_none,
     rounded_or_none,
@@ -68,7 +69,7 @@ _MODE_DESCRIPTIONS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(BucketExplanation):
     """A decision made from one look, and what the ledger remembered before it.
 
     ``planned`` is a modification that the watchdog would make now: the flip, or the return of a flipped
@@ -76,9 +77,6 @@ class Explanation:
     ledger has a state that cannot be read.
     """
 
-    decision: Decision
-    policy: Policy
-    now_s: float
     state: VolumeState | None
     entries: Sequence[LedgerEntry]
     is_unread: bool = False
@@ -86,10 +84,6 @@ class Explanation:
     planned: PlannedFlip | None = None
     windows: WindowState | None = None
     window_names: Sequence[str] = ()
-
-    @property
-    def assessment(self) -> Assessment:
-        return self.decision.assessment
 
     @property
     def act_rule(self) -> ActRule | None:
@@ -107,11 +101,6 @@ class Explanation:
         if self.planned is not None:
             return self.planned.recent_modifications
         return self.state.modifications.within_day(self.now_s) if self.state else ()
-
-    @property
-    def is_in_focus(self) -> bool:
-        change = self.decision.change
-        return change is not None and change.state is not None and change.state.next_poll_at_s is not None
 
 
 def is_completion_unrecorded(decision: Decision, state: VolumeState | None) -> bool:
@@ -131,7 +120,7 @@ def urgent_lines(explanation: Explanation) -> list[str]:
     if forecast.is_refilling:
         state = describe_depletion(decision, explanation.now_s)
     elif decision.level is Level.EXHAUSTED:
-        baseline = _rate(assessment, assessment.bucket.refill_per_s)
+        baseline = rate_text(assessment, assessment.bucket.refill_per_s)
         state = f"out of credits, throttled to its baseline of {baseline}"
     label = str(decision.level).upper()
     lines = wrap_hanging(f"{label}: {state}", text_columns())
@@ -145,25 +134,21 @@ def urgent_lines(explanation: Explanation) -> list[str]:
     return [*lines, *commands, *wrap_hanging(_duration(explanation), text_columns())]
 
 
-def render_explanation(explanation: Explanation, *, verbose: bool) -> list[tuple[str, list[str]]]:
+def render_explanation(explanation: Explanation, *, verbose: bool) -> list[Topic]:
     """Topics with their sentences; hostile text is made inert. ``verbose`` adds how each was worked out."""
     assessment, forecast = explanation.assessment, explanation.assessment.forecast
-    topics = [("Level", _level(explanation)), ("Next step", _next_step(explanation))]
+    topics: list[Topic] = [("Level", _level(explanation)), ("Next step", _next_step(explanation))]
     if assessment.volume.is_gp2:
         topics.append(("Baseline", _baseline(assessment)))
     elif assessment.kind is EBS_THROUGHPUT:
         topics.append(("Baseline", _hdd_baseline(assessment)))
+    topics += forecast_topics(explanation, verbose=verbose)
     if forecast is not None:
         topics += [
-            ("Balance", _balance(explanation)),
-            ("Bound", _bound(explanation, forecast)),
-            ("Drains", _drains(assessment, forecast) if verbose else []),
-            ("Began", _drain_start(explanation, forecast)),
-            ("Estimate", _estimate(explanation, forecast)),
             ("Served", _current_load(assessment)),
-            ("Next", _next_levels(explanation.decision.level, explanation.policy) if verbose else []),
+            ("Next", describe_next_levels(explanation) if verbose else []),
         ]
-    topics += [("Mode", _mode(explanation)), ("Look", _look_interval(explanation) if verbose else [])]
+    topics += [("Mode", _mode(explanation)), ("Look", describe_look(explanation) if verbose else [])]
     if explanation.decision.flip is not None:
         topics.append(("Flip", describe_flip(explanation.decision.flip, explanation.now_s)))
     topics += [
@@ -200,34 +185,24 @@ def _external_change(state: VolumeState | None) -> list[str]:
 def to_document(explanation: Explanation) -> "ExplainedVolumeDocument":
     """The explanation as ``--json`` prints it."""
     assessment, forecast = explanation.assessment, explanation.assessment.forecast
-    selected = _selected_drain(assessment, forecast) if forecast else None
     return {
         "schema": SCHEMA,
         "generated_at": format_instant(explanation.now_s),
         "volume": describe_decision(
             explanation.decision, explanation.now_s, Outcome(status=OutcomeStatus.NONE)
         ),
+        "instance": None,
         "previous_level": explanation.decision.previous_level,
-        "because": explain_level(assessment, explanation.decision.level, explanation.policy),
+        "because": explain_level(assessment, explanation.decision.level, explanation.bucket_policy),
         "worst_drain_per_s": round(assessment.bucket.highest_drain_per_s),
-        "drains": [
-            {
-                "span_s": drain.duration_s,
-                "drain_per_s": round(drain.credits_per_s, 1),
-                "empty_in_s": rounded_or_none(_empty_in_s(assessment, drain)),
-                "believed_for_s": EXTRAPOLATION_FACTOR * drain.duration_s,
-                "counts": _is_within_extrapolation(assessment, drain),
-                "speaks": drain is selected,
-            }
-            for drain in (forecast.drain_rates if forecast else ())
-        ],
+        "drains": drain_documents(assessment),
         "is_believed": forecast is not None and forecast.is_within_extrapolation,
         "consumed_read_iops": rounded_or_none(assessment.consumed_read_iops),
         "consumed_write_iops": rounded_or_none(assessment.consumed_write_iops),
-        "next": _next_levels(explanation.decision.level, explanation.policy) if forecast else [],
+        "next": describe_next_levels(explanation) if forecast else [],
         "look": {
             "interval_s": explanation.decision.poll_interval_s,
-            "because": " ".join(_look_interval(explanation)),
+            "because": " ".join(describe_look(explanation)),
         },
         "flip": flip_document(explanation.decision.flip) if explanation.decision.flip else None,
         "contested_since": instant_or_none(
@@ -248,10 +223,7 @@ def to_document(explanation: Explanation) -> "ExplainedVolumeDocument":
 def _level(explanation: Explanation) -> list[str]:
     decision = explanation.decision
     unknown_reason = explanation.assessment.unknown_reason
-    if unknown_reason is not None:
-        cause = _describe_unknown(explanation.assessment)
-    else:
-        cause = explain_level(explanation.assessment, decision.level, explanation.policy)
+    cause = describe_cause(explanation)
     previous = f"; last judged {decision.previous_level}" if explanation.state else ""
     if decision.is_changing and decision.flip is not None:
         since = format_time(decision.flip.requested_at_s, explanation.now_s)
@@ -263,14 +235,6 @@ def _level(explanation: Explanation) -> list[str]:
             assessed,
         ]
     return [f"{decision.level}: {cause}{previous}"]
-
-
-def _describe_unknown(assessment: Assessment) -> str:
-    """Why there is no level; the cause of a read that failed is printed below, as an error."""
-    assert assessment.unknown_reason is not None
-    if assessment.unknown_reason is UnknownReason.READ_FAILED:
-        return assessment.unknown_reason.label
-    return assessment.unknown_because or assessment.unknown_reason.label
 
 
 def _who_acts(explanation: Explanation) -> str | None:
@@ -334,21 +298,6 @@ def _duration(explanation: Explanation) -> str:
     )
 
 
-def _balance(explanation: Explanation) -> list[str]:
-    assessment = explanation.assessment
-    assert assessment.sample is not None
-    assert assessment.age_s is not None
-    unit = "credits" if assessment.kind is EBS_IO else assessment.kind.unit
-    share = (
-        f"{assessment.sample.value:.1f} % of {assessment.bucket.capacity:,.0f} ="
-        f" {_credits_left(assessment):,.0f} {unit}"
-    )
-    minute = f"the minute that ended {format_time(assessment.sample.end_at_s, explanation.now_s)} UTC"
-    reading = f"{share}, lowest of {minute}, {format_duration(assessment.age_s)} ago"
-    spacing = describe_spacing(assessment.spacing_s)
-    return [reading, spacing] if spacing else [reading]
-
-
 def _baseline(assessment: Assessment) -> list[str]:
     size_gib = min(assessment.volume.size_gib, assessment.smaller_size_gib or assessment.volume.size_gib)
     note = " (the smaller size of its modification)" if size_gib < assessment.volume.size_gib else ""
@@ -363,101 +312,11 @@ def _baseline(assessment: Assessment) -> list[str]:
 def _hdd_baseline(assessment: Assessment) -> list[str]:
     bucket, volume = assessment.bucket, assessment.volume
     size = f"{volume.volume_type} of {volume.size_gib:,} GiB"
-    baseline, burst = (_rate(assessment, rate) for rate in (bucket.refill_per_s, bucket.burst_per_s))
+    baseline, burst = (rate_text(assessment, rate) for rate in (bucket.refill_per_s, bucket.burst_per_s))
     sentence = f"{baseline} for {size}, which bursts to {burst}; as many MiB come back per second"
     if not bucket.is_inferred:
         return [sentence]
     return [sentence, "below 1 TiB AWS does not document the capacity, so it is inferred"]
-
-
-def _rate(assessment: Assessment, rate_per_s: float) -> str:
-    """``300 IOPS``, ``4.9 MiB/s``."""
-    return f"{round(rate_per_s, 1):,.10g} {assessment.kind.rate_unit}"
-
-
-def _bound(explanation: Explanation, forecast: Forecast) -> list[str]:
-    assessment = explanation.assessment
-    if not forecast.soonest_empty_s:
-        return ["none: it may be empty by now"]
-    bucket = assessment.bucket
-    lasting_s = _credits_left(assessment) / bucket.highest_drain_per_s
-    burst, refill = (f"{round(rate, 1):,.10g}" for rate in (bucket.burst_per_s, bucket.refill_per_s))
-    worst_case = f"{_credits_left(assessment):,.0f} / ({burst} - {refill}) = {lasting_s:,.0f} s"
-    deduction = f"less the {assessment.age_s:,.0f} s since the datapoint"
-    soonest_at = format_time(explanation.now_s + forecast.soonest_empty_s, explanation.now_s)
-    return [f"{worst_case}, {deduction}: not empty before {soonest_at} UTC"]
-
-
-def _drains(assessment: Assessment, forecast: Forecast) -> list[str]:
-    """One line to a horizon, and which one is used."""
-    selected = _selected_drain(assessment, forecast)
-    lines = [_drain_line(assessment, drain, is_selected=drain is selected) for drain in forecast.drain_rates]
-    if not lines:
-        return ["too few datapoints for any horizon"]
-    if selected is None:
-        return [*lines, f"{_explain_no_drain(forecast)}, so no drain is believed"]
-    rule = f"a drain is believed for {EXTRAPOLATION_FACTOR} times as long as it lasted"
-    if forecast.is_within_extrapolation:
-        return [*lines, f"{rule}; of such drains the one that ends soonest speaks"]
-    return [*lines, f"{rule}; none lasted long enough for what it says, so the longest speaks, unbelieved"]
-
-
-def _drain_line(assessment: Assessment, drain: DrainRate, *, is_selected: bool) -> str:
-    empty_in_s = _empty_in_s(assessment, drain)
-    depletion = "not falling" if empty_in_s is None else f"empty in {format_duration(empty_in_s)}"
-    rate = round(drain.credits_per_s) or 0
-    return f"over {drain.duration_s // 60} min: {rate:,} credits/s, {depletion}{' <-' if is_selected else ''}"
-
-
-def _explain_no_drain(forecast: Forecast) -> str:
-    """Why there is no estimate, in agreement with the drain of each horizon."""
-    falling = [drain for drain in forecast.drain_rates if drain.credits_per_s > 0]
-    if not falling:
-        return "the balance has not fallen over any of these spans"
-    level_drain = next(drain for drain in reversed(forecast.drain_rates) if drain.credits_per_s <= 0)
-    return f"it falls, but not steadily: over {level_drain.duration_s // 60} min it has not fallen"
-
-
-def _drain_start(explanation: Explanation, forecast: Forecast) -> list[str]:
-    """When the drain began that empties it, or did; nothing if no drain is believed."""
-    is_empty = forecast.time_to_empty_s is not None and forecast.time_to_empty_s <= 0
-    if not (forecast.is_within_extrapolation or is_empty):
-        return []
-    return format_drain_start(find_drain(explanation.assessment.balance), now_s=explanation.now_s)
-
-
-def _estimate(explanation: Explanation, forecast: Forecast) -> list[str]:
-    if forecast.time_to_empty_s is None:
-        is_falling = (
-            any(drain.credits_per_s > 0 for drain in forecast.drain_rates) and not forecast.is_refilling
-        )
-        if is_falling:
-            return [f"none: {_explain_no_drain(forecast)}"]
-        trend = (
-            describe_depletion(explanation.decision, explanation.now_s)
-            if forecast.is_refilling
-            else "it is not draining"
-        )
-        return [f"none: {trend}"]
-    if forecast.time_to_empty_s <= 0:
-        return ["empty now"]
-    assert forecast.drain_per_s is not None
-    lasting_s = _credits_left(explanation.assessment) / forecast.drain_per_s
-    division = (
-        f"{_credits_left(explanation.assessment):,.0f} / {forecast.drain_per_s:,.0f} = {lasting_s:,.0f} s"
-    )
-    depletion = f"empty {_format_depletion(explanation.now_s, forecast.time_to_empty_s)}"
-    earliest, latest = (
-        _format_depletion(explanation.now_s, forecast.earliest_s),
-        _format_depletion(explanation.now_s, forecast.latest_s),
-    )
-    bounds = [f"{earliest} by the fastest drain, {latest} by the slowest"] if earliest != latest else []
-    caveat = "" if forecast.is_within_extrapolation else "; not believed, so it enters no level"
-    return [f"{division}, less the {explanation.assessment.age_s:,.0f} s: {depletion}{caveat}", *bounds]
-
-
-def _format_depletion(now_s: float, in_s: float | None) -> str:
-    return "never" if in_s is None else format_relative_time(now_s + in_s, now_s, "UTC")
 
 
 def _current_load(assessment: Assessment) -> list[str]:
@@ -465,44 +324,6 @@ def _current_load(assessment: Assessment) -> list[str]:
     if reads is None or writes is None:
         return []
     return [f"{reads:,.0f} reads/s and {writes:,.0f} writes/s over the newest five minutes"]
-
-
-def _next_levels(level: Level, policy: Policy) -> list[str]:
-    """What would make it worse, worst last, and what ends the present level."""
-    levels, cadence = policy.levels, policy.cadence
-
-    def format_setting(duration: Any) -> str:
-        return format_duration(duration.total_seconds())
-
-    is_near = f"the bound is {format_setting(cadence.act_lead)} or less"
-    confirmed = f"when a drain that lasted twice as long ends within {format_setting(levels.critical_within)}"
-    entry_rules = (
-        (Level.WATCH, f"below {cadence.watch_below_pct:g} %"),
-        (
-            Level.WARNING,
-            (
-                f"when a believed estimate is {format_setting(levels.warning_within)} or less, or it drains"
-                f" and {is_near}"
-            ),
-        ),
-        (Level.CRITICAL, f"{confirmed}, or {is_near} and the pace of ten minutes says so too"),
-        (Level.EXHAUSTED, f"at or below {levels.exhausted_pct:g} %"),
-    )
-    refill_rule = (
-        f"or the balance has not fallen for {format_setting(levels.refilling_for)}; where the bound is"
-        f" {format_setting(NEAR_EMPTY_FACTOR * cadence.act_lead)} or less, only if not fallen for"
-        f" {format_setting(SETTLING_TIME)}"
-    )
-    exit_rules = {
-        Level.WATCH: f"at {cadence.calm_from_pct:g} % or more, two minutes running",
-        Level.WARNING: f"when the estimate is beyond {format_setting(levels.warning_leave)}, {refill_rule}",
-        Level.CRITICAL: f"when the estimate is beyond {format_setting(levels.critical_leave)}, {refill_rule}",
-        Level.EXHAUSTED: f"at {levels.exhausted_leave_pct:g} % or more, two minutes running",
-    }
-    entries = [
-        f"{next_level}: {condition}" for next_level, condition in entry_rules if next_level.rank > level.rank
-    ]
-    return [*entries, *([f"{level} ends {exit_rules[level]}"] if level in exit_rules else [])]
 
 
 def _mode(explanation: Explanation) -> list[str]:
@@ -532,31 +353,6 @@ def _describe_act_rule(explanation: Explanation) -> list[str]:
     return [
         str(rule) if explanation.decision.volume_settings.mode is Mode.AUTO else f"in mode auto it {rule}"
     ]
-
-
-def _look_interval(explanation: Explanation) -> list[str]:
-    interval_s, assessment = explanation.decision.poll_interval_s, explanation.assessment
-    cadence = policy_of_bucket(explanation.policy, assessment.kind, assessment.bucket).cadence
-    if interval_s is None:
-        return ["not polled while this lasts; its state is seen at every sweep"]
-    frequency = f"every {format_duration(interval_s)}"
-    if assessment.forecast is None:
-        return [f"{frequency} until there is a datapoint"]
-    max_drain_per_s = assessment.bucket.highest_drain_per_s
-    if explanation.is_in_focus:
-        remaining_credits, balance = _credits_left(assessment), f"{assessment.balance_pct:.1f} %"
-    else:
-        remaining_credits, balance = (
-            assessment.bucket.credits_in(cadence.watch_below_pct),
-            f"{cadence.watch_below_pct:g} %",
-        )
-    lasting_s, reserve_s = remaining_credits / max_drain_per_s, cadence.reserve.total_seconds()
-    schedule = "in focus" if explanation.is_in_focus else "in the sweep"
-    reserve_sentence = f"{frequency}, {schedule}: {balance} lasts {lasting_s:,.0f} s at worst"
-    reserve = f"the {reserve_s:,.0f} s reserved for lag, slack and acting"
-    if lasting_s <= reserve_s:
-        return [f"{reserve_sentence}, no longer than {reserve}, so it is looked at as often as possible"]
-    return [f"{reserve_sentence}; less {reserve}, {lasting_s - reserve_s:,.0f} s are left"]
 
 
 def _guards(planned: PlannedFlip | None, flip: Flip | None, runbooks_url: str) -> list[str]:
@@ -611,10 +407,11 @@ def _ledger_state(explanation: Explanation) -> list[str]:
             lines.append(f"alerted as {state.alerts.open_level} at {format_instant(state.alerts.level_at_s)}")
         if state.alerts.is_gap_open:
             lines.append("its missing data was alerted")
-    return [*lines, *(_entry_line(entry) for entry in explanation.entries[-MAX_ENTRIES:])]
+    return [*lines, *(entry_line(entry) for entry in explanation.entries[-MAX_ENTRIES:])]
 
 
-def _entry_line(entry: LedgerEntry) -> str:
+def entry_line(entry: LedgerEntry) -> str:
+    """One entry of the ledger in a line."""
     body = entry.body
     match entry.kind:
         case EntryKind.LEVEL_CHANGED:
@@ -626,28 +423,3 @@ def _entry_line(entry: LedgerEntry) -> str:
         case _:
             summary = str(body.get("summary", entry.kind))
     return f"{format_instant(entry.at_s)} {summary}"
-
-
-def _selected_drain(assessment: Assessment, forecast: Forecast) -> DrainRate | None:
-    """The horizon whose drain the forecast took."""
-    if not forecast.is_draining:
-        return None
-    candidates = [drain for drain in forecast.drain_rates if drain.credits_per_s == forecast.drain_per_s]
-    return next(
-        (drain for drain in candidates if _is_within_extrapolation(assessment, drain)),
-        candidates[-1] if candidates else None,
-    )
-
-
-def _empty_in_s(assessment: Assessment, drain: DrainRate) -> float | None:
-    return _credits_left(assessment) / drain.credits_per_s if drain.credits_per_s > 0 else None
-
-
-def _is_within_extrapolation(assessment: Assessment, drain: DrainRate) -> bool:
-    empty_in_s = _empty_in_s(assessment, drain)
-    return empty_in_s is not None and empty_in_s <= EXTRAPOLATION_FACTOR * drain.duration_s
-
-
-def _credits_left(assessment: Assessment) -> float:
-    assert assessment.credits_left is not None
-    return assessment.credits_left

@@ -1,7 +1,7 @@
-"""``burstctl history``: the history of a volume, from the ledger alone."""
+"""``burstctl history``: the history of a volume or an instance, from the ledger alone."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Duration, Options, ResourceName, common_options, last_option
+from burstctl.cli.options import (
+    INSTANCE_ID,
+    RESOURCE_NAMES,
+    Command,
+    Duration,
+    Options,
+    ResourceName,
+    common_options,
+    last_option,
+)
 from burstctl.cli.output import print_failures, print_info, print_next, print_output, to_json
 from burstctl.cli.text_layout import Topic, lay_out_topics
 from burstctl.context.context import CommandContext, open_readonly
-from burstctl.context.resources import resolve_volume
+from burstctl.context.resources import ledger_keys_of, resolve_resource
 from burstctl.history.render import layout_history, read_history, render_entries
 from burstctl.render.flip_text import describe_flip, describe_quota, flip_document, quota_document
 from burstctl.render.pass_summary import describe_hold, print_holds
@@ -21,6 +30,8 @@ from burstctl.render.plan_json import hold_document
 from burstctl.render.resource_rows import CHANGING_LABEL
 from burstctl.render.volume import UNREADABLE_STATE, describe_level, format_id_and_name
 from burstwatch.core.durations import format_duration_literal
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
@@ -34,15 +45,31 @@ _MAX_LOOKBACK: Final = timedelta(days=9999)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _VolumeHistory:
-    """What the ledger has on a volume."""
+class _History:
+    """What the ledger has on a volume or an instance; ``states`` are those of its buckets, by their keys.
 
-    volume_id: str
+    ``unread_keys`` are those of states that cannot be read.
+    """
+
+    resource_id: str
     now_s: float
     entries: Sequence[LedgerEntry]
-    state: VolumeState | None
+    states: Mapping[str, VolumeState]
     holds: Sequence[Hold]
-    is_unread: bool
+    unread_keys: Collection[str]
+
+    @property
+    def keys(self) -> list[str]:
+        return ledger_keys_of(self.resource_id)
+
+    @property
+    def state(self) -> VolumeState | None:
+        """The state of the most urgent bucket."""
+        return max(self.states.values(), key=lambda state: state.level.rank, default=None)
+
+    @property
+    def is_unread(self) -> bool:
+        return bool(self.unread_keys)
 
 
 @click.command(
@@ -50,12 +77,13 @@ class _VolumeHistory:
     examples=(
         ("burstctl history ci-7", "every event, who caused it and why"),
         ("burstctl history vol-0123456789abcdef0 --last 2d", "the last two days"),
+        ("burstctl history i-0123456789abcdef0", "the levels and alerts of the buckets of an instance"),
         ("burstctl history vol-0123456789abcdef0 --json", "the ledger's own lines, for programs"),
     ),
     page="runbooks/VolumeFlipped.md",
     without=("exit_zero", "policy"),
 )
-@click.argument("name", metavar="VOLUME", type=ResourceName())
+@click.argument("name", metavar="RESOURCE", type=ResourceName(RESOURCE_NAMES))
 @last_option(
     Duration(timedelta(minutes=1), _MAX_LOOKBACK),
     older="--since",
@@ -63,82 +91,94 @@ class _VolumeHistory:
 )
 @common_options
 def history(name: str, options: Options, *, last: timedelta | None) -> ExitCode:
-    """Show the audit trail of VOLUME and its current state; changes nothing.
+    """Show the audit trail of RESOURCE and its current state; changes nothing.
 
-    It reads the ledger, so it works for deleted volumes too. AWS is called only if VOLUME is not an ID, or
-    if the ledger does not know it.
+    It reads the ledger, so it works for deleted resources too. AWS is called only if RESOURCE is not an ID,
+    or if the ledger does not know it.
 
-    Exits 1 if the volume does not exist, or if the ledger's state of it cannot be read.
+    Exits 1 if the resource does not exist, or if the ledger's state of it cannot be read.
     """
     with open_readonly(options, needs_policy=False) as context:
-        volume = resolve_volume(context, name)
-        volume_history = _read_volume_history(context, volume, last)
-        is_known = bool(volume_history.entries or volume_history.state or volume_history.is_unread)
+        volume = resolve_resource(context, name)
+        recorded = _read_history(context, volume, last)
+        is_known = bool(recorded.entries or recorded.state or recorded.is_unread)
         if options.json:
-            print_output(to_json(_document(volume_history, context.ledger_location)))
+            print_output(to_json(_document(recorded, context.ledger_location)))
         elif is_known:
-            entries_text = layout_history(render_entries(volume_history.entries))
+            entries_text = layout_history(render_entries(recorded.entries))
             print_output(
-                "\n\n".join(
-                    filter(None, [entries_text, lay_out_topics(f"{volume} now", _topics(volume_history))])
-                )
+                "\n\n".join(filter(None, [entries_text, lay_out_topics(f"{volume} now", _topics(recorded))]))
             )
-        print_holds(volume_history.holds, volume_history.now_s, {volume})
+        print_holds(recorded.holds, recorded.now_s, {volume})
         if not is_known:
             return _explain_absence(context, volume, last)
         if not options.json:
             print_next([shlex.join(["burstctl", "explain", volume, *options.repeated])])
-        return ExitCode.FAILED if volume_history.is_unread else ExitCode.OK
+        return ExitCode.FAILED if recorded.is_unread else ExitCode.OK
 
 
-def _explain_absence(context: CommandContext, volume_id: str, last: timedelta | None) -> ExitCode:
-    """Say why there is nothing to show: nothing happened, or it does not exist."""
-    if last is not None and read_history(context.services.ledger, volume_id):
-        print_info(f"{volume_id}: no event in the last {format_duration_literal(last)}, only earlier ones")
+def _explain_absence(context: CommandContext, resource_id: str, last: timedelta | None) -> ExitCode:
+    """Say why there is nothing to show: nothing happened, or the resource does not exist."""
+    if last is not None and read_history(context.services.ledger, resource_id):
+        print_info(f"{resource_id}: no event in the last {format_duration_literal(last)}, only earlier ones")
         return ExitCode.OK
-    collector = context.services.build_collector(context.services.clock())
-    volumes, missing = collector.volumes_by_id([volume_id])
-    if volumes:
-        print_info(f"{format_id_and_name(volumes[0])}: the ledger has no event, flip or alert of it")
+    resource, missing, failures = _look_up(context, resource_id)
+    if resource is not None:
+        print_info(f"{format_id_and_name(resource)}: the ledger has no event, flip or alert of it")
         return ExitCode.OK
     if not missing:
-        print_info(f"the ledger does not know {volume_id}; whether there is such a volume is not known")
-    print_failures(collector.failures, missing=missing, region=context.services.location.region)
+        noun = "instance" if INSTANCE_ID.fullmatch(resource_id) else "volume"
+        print_info(f"the ledger does not know {resource_id}; whether the {noun} exists is not known")
+    print_failures(failures, missing=missing, region=context.services.location.region)
     return ExitCode.FAILED
 
 
-def _read_volume_history(context: CommandContext, volume_id: str, since: timedelta | None) -> _VolumeHistory:
+def _look_up(
+    context: CommandContext, resource_id: str
+) -> tuple[Volume | Instance | None, Sequence[str], Sequence[str]]:
+    """The resource as EC2 describes it; else whether it is missing, or why that is not known."""
+    if INSTANCE_ID.fullmatch(resource_id):
+        result = context.services.ec2.instances_by_id([resource_id])
+        failures = [str(failure) for failure in result.unread.values()]
+        return next(iter(result.instances), None), result.missing, failures
+    collector = context.services.build_collector(context.services.clock())
+    volumes, missing = collector.volumes_by_id([resource_id])
+    return next(iter(volumes), None), missing, collector.failures
+
+
+def _read_history(context: CommandContext, resource_id: str, since: timedelta | None) -> _History:
     ledger, now_s = context.services.ledger, context.services.clock()
     since_s = 0 if since is None else int(now_s - since.total_seconds())
-    states = ledger.states_of({volume_id})
-    return _VolumeHistory(
-        volume_id=volume_id,
+    states = ledger.states_of(set(ledger_keys_of(resource_id)))
+    holds = [hold for hold in ledger.holds(now_s) if hold.applies_to(resource_id, now_s)]
+    if INSTANCE_ID.fullmatch(resource_id):  # a hold on everything concerns only what is modified
+        holds = [hold for hold in holds if hold.volume_id is not None]
+    return _History(
+        resource_id=resource_id,
         now_s=now_s,
-        entries=read_history(ledger, volume_id, since_s=since_s),
-        state=states.get(volume_id),
-        holds=[hold for hold in ledger.holds(now_s) if hold.applies_to(volume_id, now_s)],
-        is_unread=volume_id in states.unreadable,
+        entries=read_history(ledger, resource_id, since_s=since_s),
+        states=states,
+        holds=holds,
+        unread_keys=states.unreadable.keys(),
     )
 
 
-def _topics(volume_history: _VolumeHistory) -> list[Topic]:
-    state = volume_history.state
-    topics: list[Topic] = [
-        ("Level", [UNREADABLE_STATE if volume_history.is_unread else _describe_level(state)])
-    ]
+def _topics(recorded: _History) -> list[Topic]:
+    state = recorded.state
+    hold: Topic = ("Hold", [describe_hold(hold, recorded.now_s) for hold in recorded.holds])
+    if INSTANCE_ID.fullmatch(recorded.resource_id):
+        return [("Level", [_describe_bucket(recorded, key) for key in recorded.keys]), hold]
+    topics: list[Topic] = [("Level", [UNREADABLE_STATE if recorded.is_unread else _describe_level(state)])]
     if state is not None:
         if state.flip is not None:
-            topics.append(("Flip", describe_flip(state.flip, volume_history.now_s)))
+            topics.append(("Flip", describe_flip(state.flip, recorded.now_s)))
         if state.modifications.contested_at_s is not None:
             since = format_instant(state.modifications.contested_at_s)
-            command = f"until: burstctl release {volume_history.volume_id}"
+            command = f"until: burstctl release {recorded.resource_id}"
             topics.append(
                 ("Contested", [f"changed by someone else, seen {since}; requires manual action {command}"])
             )
-        if (
-            state.modifications.retry_at_s is not None
-            and state.modifications.retry_at_s > volume_history.now_s
-        ):
+        if state.modifications.retry_at_s is not None and state.modifications.retry_at_s > recorded.now_s:
             attempts = (
                 "1 attempt"
                 if state.modifications.failure_count == 1
@@ -146,13 +186,20 @@ def _topics(volume_history: _VolumeHistory) -> list[Topic]:
             )
             next_attempt = (
                 "the watchdog makes the next"
-                f" {format_relative_time(state.modifications.retry_at_s, volume_history.now_s, 'UTC')}"
+                f" {format_relative_time(state.modifications.retry_at_s, recorded.now_s, 'UTC')}"
             )
             topics.append(("Failed", [f"{attempts}; {next_attempt}"]))
-        modifications = state.modifications.within_day(volume_history.now_s)
-        topics.append(("Quota", describe_quota(modifications, volume_history.now_s)))
-    topics.append(("Hold", [describe_hold(hold, volume_history.now_s) for hold in volume_history.holds]))
-    return topics
+        modifications = state.modifications.within_day(recorded.now_s)
+        topics.append(("Quota", describe_quota(modifications, recorded.now_s)))
+    return [*topics, hold]
+
+
+def _describe_bucket(recorded: _History, key: str) -> str:
+    bucket_name = key.partition("#")[2]
+    if key in recorded.unread_keys:
+        return f"{bucket_name}: {UNREADABLE_STATE}"
+    state = recorded.states.get(key)
+    return f"{bucket_name}: {'no alert' if state is None else _describe_level(state)}"
 
 
 def _describe_level(state: VolumeState | None) -> str:
@@ -165,14 +212,15 @@ def _describe_level(state: VolumeState | None) -> str:
     return describe_level(state)
 
 
-def _document(volume_history: _VolumeHistory, ledger: str) -> "HistoryDocument":
-    state = volume_history.state
-    modifications = state.modifications.within_day(volume_history.now_s) if state else ()
+def _document(recorded: _History, ledger: str) -> "HistoryDocument":
+    state = recorded.state
+    modifications = state.modifications.within_day(recorded.now_s) if state else ()
     return {
         "schema": SCHEMA,
-        "generated_at": format_instant(volume_history.now_s),
+        "generated_at": format_instant(recorded.now_s),
         "ledger": ledger,
-        "volume_id": volume_history.volume_id,
+        "volume_id": recorded.resource_id,
+        "resource_id": recorded.resource_id,
         "entries": [
             {
                 "at": format_instant(entry.at_s),
@@ -181,7 +229,7 @@ def _document(volume_history: _VolumeHistory, ledger: str) -> "HistoryDocument":
                 "revision": entry.revision,
                 "body": dict(entry.body),
             }
-            for entry in volume_history.entries
+            for entry in recorded.entries
         ],
         "now": {
             "level": state.level if state else None,
@@ -190,6 +238,15 @@ def _document(volume_history: _VolumeHistory, ledger: str) -> "HistoryDocument":
             "contested_since": instant_or_none(state.modifications.contested_at_s) if state else None,
             "retry_at": instant_or_none(state.modifications.retry_at_s) if state else None,
             "quota": quota_document(modifications),
-            "holds": [hold_document(hold) for hold in volume_history.holds],
+            "holds": [hold_document(hold) for hold in recorded.holds],
+            "buckets": [
+                {
+                    "bucket": key.partition("#")[2],
+                    "level": state.level if (state := recorded.states.get(key)) else None,
+                    "unknown_reason": state.reading.unknown_reason if state else None,
+                }
+                for key in recorded.keys
+                if "#" in key
+            ],
         },
     }

@@ -1,4 +1,4 @@
-"""The history of one volume as text, from the ledger's entries alone."""
+"""The history of one volume or instance as text, from the ledger's entries alone."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, text_columns, wrap_hanging
+from burstctl.context.resources import ledger_keys_of
 from burstctl.render.flip_text import format_extra_cost
 from burstwatch.core.alerts.alert import Alert, format_title
 from burstwatch.core.assessment.severity import Level
@@ -30,16 +31,23 @@ class HistoryEntry:
     details: Sequence[str] = ()
 
 
-def read_history(ledger: Ledger, volume_id: str, *, since_s: int = 0) -> list[LedgerEntry]:
-    """The ledger's entries on a volume, with the holds on everything that applied to it; oldest first."""
-    volume_entries = ledger.entries(volume_id, since_s=since_s)
-    first_at_s = volume_entries[0].at_s if volume_entries else None
-    fleet_entries = [
-        entry
-        for entry in ledger.entries(FLEET, since_s=since_s)
-        if first_at_s is not None and max(entry.at_s, entry.body.get("until_s", 0)) >= first_at_s
-    ]
-    return sorted([*volume_entries, *fleet_entries], key=lambda entry: entry.at_s)
+def read_history(ledger: Ledger, resource_id: str, *, since_s: int = 0) -> list[LedgerEntry]:
+    """The ledger's entries on a resource and its buckets, oldest first.
+
+    Holds on everything that applied to a volume are among them. They do not concern an instance, which is
+    never modified.
+    """
+    keys = ledger_keys_of(resource_id)
+    subjects = list(dict.fromkeys([resource_id, *keys]))
+    entries = [entry for subject in subjects for entry in ledger.entries(subject, since_s=since_s)]
+    if keys == [resource_id] and entries:
+        first_at_s = entries[0].at_s
+        entries += [
+            entry
+            for entry in ledger.entries(FLEET, since_s=since_s)
+            if max(entry.at_s, entry.body.get("until_s", 0)) >= first_at_s
+        ]
+    return sorted(entries, key=lambda entry: entry.at_s)
 
 
 def render_entries(entries: Sequence[LedgerEntry]) -> list[HistoryEntry]:
@@ -93,7 +101,7 @@ def _render_entry(entry: LedgerEntry, cost: Sequence[str]) -> HistoryEntry:
     body = entry.body
     match entry.kind:
         case EntryKind.LEVEL_CHANGED:
-            line = _describe_level_change(body)
+            line = f"{_bucket_label(entry)}{_describe_level_change(body)}"
         case EntryKind.HELD:
             subject = "everything" if entry.volume_id == FLEET else "it"
             until = format_until(body.get("until_s", entry.at_s), entry.at_s)
@@ -103,6 +111,12 @@ def _render_entry(entry: LedgerEntry, cost: Sequence[str]) -> HistoryEntry:
         case _:
             line = str(body.get("summary", entry.kind)).replace("_", " ")
     return HistoryEntry(at_s=entry.at_s, line=line, details=[*body.get("details", ()), *cost])
+
+
+def _bucket_label(entry: LedgerEntry) -> str:
+    """``instance-io: ``; empty for a volume, which has one bucket."""
+    _, _, bucket_name = entry.volume_id.partition("#")
+    return f"{bucket_name}: " if bucket_name else ""
 
 
 def _describe_level_change(body: Mapping[str, Any]) -> str:

@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import ORDER_DURATION, Command, Options, ReasonText, ResourceName, common_options
+from burstctl.cli.options import (
+    INSTANCE_ID,
+    ORDER_DURATION,
+    RESOURCE_NAMES,
+    Command,
+    Options,
+    ReasonText,
+    ResourceName,
+    common_options,
+)
 from burstctl.cli.output import print_failures, print_info, print_next, print_output, print_warning
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, open_operator
-from burstctl.context.resources import resolve_volumes
+from burstctl.context.resources import resolve_resources
 from burstctl.holds.multi_region import (
     apply_in_regions,
     check_has_ledger,
@@ -34,6 +43,7 @@ if TYPE_CHECKING:
     cls=Command,
     examples=(
         ('burstctl hold ci-7 --for 6h --reason "restore test"', "one volume stays as it is"),
+        ('burstctl hold build-host --for 6h --reason "nightly build"', "no alert about an instance"),
         ('burstctl hold --all --for 1d --reason "INC-42"', "the kill switch: no flip, no return, for a day"),
         ('burstctl hold --all --region all --for 1d --reason "INC-42"', "the same in every region"),
     ),
@@ -41,7 +51,7 @@ if TYPE_CHECKING:
     takes_regions=True,
     without=("exit_zero", "policy"),
 )
-@click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=ResourceName())
+@click.argument("resources", metavar="[RESOURCE]...", nargs=-1, type=ResourceName(RESOURCE_NAMES))
 @click.option("--all", "everything", is_flag=True, help="Everything in the region: the kill switch.")
 @click.option(
     "--for", "lasts", type=ORDER_DURATION, required=True, metavar="SPAN", help="How long: 1m to 30d."
@@ -51,21 +61,22 @@ if TYPE_CHECKING:
 )
 @common_options
 def hold(
-    volumes: Sequence[str], options: Options, *, everything: bool, lasts: timedelta, reason: str
+    resources: Sequence[str], options: Options, *, everything: bool, lasts: timedelta, reason: str
 ) -> ExitCode:
-    """Modify nothing for a while: the VOLUMEs given, or everything.
+    """Modify nothing for a while: the RESOURCEs given, or everything.
 
-    Volumes are neither flipped nor returned; alerts are still sent. Modifications that AWS has already
-    started continue. A new hold replaces an old one on the same volume.
+    Volumes are neither flipped nor returned; alerts about them are still sent. Modifications that AWS has
+    already started continue. An instance is never modified: a hold on it stops the alerts about it, and does
+    not hold its volumes. A new hold replaces an old one on the same resource.
 
     A hold is for one region: give --region several times, or --region all, for more. It needs neither EC2 nor
     a valid policy. Without --ledger, nothing is held in three cases: a deployed stack uses another
     ledger, this cannot be checked, or the region has neither a stack nor a ledger.
 
-    Exits 1 if a volume does not exist, or if the hold was not placed in some region.
+    Exits 1 if a resource does not exist, or if the hold was not placed in some region.
     """
-    if bool(volumes) == everything:
-        raise click.UsageError("Specify what to hold: either VOLUMEs, or --all.")
+    if bool(resources) == everything:
+        raise click.UsageError("Specify what to hold: either RESOURCEs, or --all.")
 
     def place_in_region(region_options: Options) -> "tuple[ExitCode, HoldsDocument]":
         with open_operator(region_options, needs_policy=False) as context:
@@ -76,10 +87,10 @@ def hold(
                 )
                 return ExitCode.OK, _document(context, [], [], [], [])
             check_has_ledger(context)
-            subjects = [None] if everything else resolve_volumes(context, volumes)
+            subjects = [None] if everything else resolve_resources(context, resources)
             return _place_holds(context, subjects, lasts, reason)
 
-    return apply_in_regions(options, place_in_region, result_word="held", has_volumes=bool(volumes))
+    return apply_in_regions(options, place_in_region, result_word="held", has_volumes=bool(resources))
 
 
 def _place_holds(
@@ -101,9 +112,10 @@ def _place_holds(
         if placed:
             print_output(lay_out(describe_reach(context)))
     _print_unaffected_flips(context, placed)
+    _print_volumes_of_instances(context, placed)
     print_failures([], missing=missing, region=context.services.location.region)
     for failure in failures:
-        print_warning(failure, subject="whether the volumes exist is not known")
+        print_warning(failure, subject="whether the resources exist is not known")
     if placed and not context.options.json:
         subjects_to_release = [hold.volume_id or "--all" for hold in placed]
         print_next([shlex.join(["burstctl", "release", *subjects_to_release, *context.options.repeated])])
@@ -122,13 +134,18 @@ def _describe_placed(context: CommandContext, hold: Hold) -> str:
     )
 
 
-def _find_missing(context: CommandContext, volume_ids: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The volumes that certainly do not exist, and why others could not be checked."""
-    if not volume_ids:
-        return [], []
+def _find_missing(context: CommandContext, resource_ids: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The resources that certainly do not exist, and why others could not be checked."""
+    instance_ids = [resource_id for resource_id in resource_ids if INSTANCE_ID.fullmatch(resource_id)]
+    volume_ids = [resource_id for resource_id in resource_ids if resource_id not in instance_ids]
     collector = context.services.build_collector(context.services.clock())
-    _, missing = collector.volumes_by_id(volume_ids)
-    return missing, collector.failures
+    missing = collector.volumes_by_id(volume_ids)[1] if volume_ids else []
+    failures = list(collector.failures)
+    if instance_ids:
+        result = context.services.ec2.instances_by_id(instance_ids)
+        missing += result.missing
+        failures += [str(failure) for failure in result.unread.values()]
+    return missing, list(dict.fromkeys(failures))
 
 
 def _record_holds(
@@ -167,6 +184,13 @@ def _print_unaffected_flips(context: CommandContext, placed: Sequence[Hold]) -> 
         print_info(f"on their way already, which cannot be stopped: {under_way}")
     if on_target:
         print_info(f"on their target, and not returned during the hold: {on_target}")
+
+
+def _print_volumes_of_instances(context: CommandContext, placed: Sequence[Hold]) -> None:
+    """Say that a hold on an instance is none on its volumes: they are flipped all the same."""
+    instance_ids = [hold.volume_id for hold in placed if INSTANCE_ID.fullmatch(hold.volume_id or "")]
+    if instance_ids and not context.options.json:
+        print_info(f"the volumes of {', '.join(filter(None, instance_ids))} are not on hold")
 
 
 def _document(

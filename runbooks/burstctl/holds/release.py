@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Options, ResourceName, common_options
+from burstctl.cli.options import RESOURCE_NAMES, Command, Options, ResourceName, common_options
 from burstctl.cli.output import print_info, print_next, print_output
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, open_operator
-from burstctl.context.resources import resolve_volumes
+from burstctl.context.resources import ledger_keys_of, resolve_resources
 from burstctl.holds.multi_region import (
     apply_in_regions,
     check_reaches_watchdog,
@@ -59,11 +59,11 @@ class ReleaseResult:
     takes_regions=True,
     without=("exit_zero", "policy"),
 )
-@click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=ResourceName())
+@click.argument("resources", metavar="[RESOURCE]...", nargs=-1, type=ResourceName(RESOURCE_NAMES))
 @click.option("--all", "everything", is_flag=True, help="The hold on everything in the region.")
 @common_options
-def release(volumes: Sequence[str], options: Options, *, everything: bool) -> ExitCode:
-    """End a hold: on the VOLUMEs given, or on everything.
+def release(resources: Sequence[str], options: Options, *, everything: bool) -> ExitCode:
+    """End a hold: on the RESOURCEs given, or on everything.
 
     A volume that somebody else changed after our flip is left to people until it is released; this is how.
     If what the ledger remembers of a volume cannot be read, this gives it up: the volume is new then.
@@ -72,13 +72,13 @@ def release(volumes: Sequence[str], options: Options, *, everything: bool) -> Ex
     It is for one region, as hold is, and refuses as hold does if a stack is deployed that uses another
     ledger, or if this cannot be checked.
     """
-    if bool(volumes) == everything:
-        raise click.UsageError("Specify what to release: either VOLUMEs, or --all.")
+    if bool(resources) == everything:
+        raise click.UsageError("Specify what to release: either RESOURCEs, or --all.")
 
     def release_in_region(region_options: Options) -> "tuple[ExitCode, ReleaseDocument]":
         with open_operator(region_options, needs_policy=False) as context:
             check_reaches_watchdog(context, "this release", "released")
-            subjects = [None] if everything else resolve_volumes(context, volumes)
+            subjects = [None] if everything else resolve_resources(context, resources)
             results = _release(context, subjects)
             now_s = context.services.clock()
             remaining = context.services.ledger.holds(now_s)
@@ -94,7 +94,7 @@ def release(volumes: Sequence[str], options: Options, *, everything: bool) -> Ex
                 print_next([shlex.join(["burstctl", "assess", *region_options.repeated])])
             return ExitCode.OK, _document(context, results, remaining)
 
-    return apply_in_regions(options, release_in_region, result_word="released", has_volumes=bool(volumes))
+    return apply_in_regions(options, release_in_region, result_word="released", has_volumes=bool(resources))
 
 
 def _release(context: CommandContext, subjects: Sequence[str | None]) -> list[ReleaseResult]:
@@ -110,7 +110,7 @@ def _release(context: CommandContext, subjects: Sequence[str | None]) -> list[Re
                 contested_at_s=_clear_contested(ledger, subject, by=context.operator, now_s=now_s)
                 if subject
                 else None,
-                dropped_state=_drop_unreadable_state(ledger, subject, by=context.operator, now_s=now_s)
+                dropped_state=_drop_unreadable_states(ledger, subject, by=context.operator, now_s=now_s)
                 if subject
                 else None,
             )
@@ -153,6 +153,14 @@ def _clear_contested(ledger: Ledger, volume_id: str, *, by: str, now_s: int) -> 
     raise BurstwatchError(
         f"{volume_id} is not released: other processes are working on it; run the command again"
     )
+
+
+def _drop_unreadable_states(
+    ledger: Ledger, resource_id: str, *, by: str, now_s: int
+) -> UnreadableItem | None:
+    """Let go of what cannot be read of any bucket of a resource; return the first of it."""
+    dropped = [_drop_unreadable_state(ledger, key, by=by, now_s=now_s) for key in ledger_keys_of(resource_id)]
+    return next((item for item in dropped if item is not None), None)
 
 
 def _drop_unreadable_state(ledger: Ledger, volume_id: str, *, by: str, now_s: int) -> UnreadableItem | None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from burstctl.cli.options import INSTANCE_ID
 from burstctl.cli.output import (
     group_by_cause,
     list_first,
@@ -166,7 +167,10 @@ def print_holds(
 def describe_hold(hold: Hold, now_s: float) -> str:
     """Who holds what, for how long and why."""
     subject = "everything" if hold.volume_id is None else hold.volume_id
-    return f"{subject} is kept as it is {format_until(hold.until_s, now_s)}, by {hold.by}: {hold.reason}"
+    effect = f"{subject} is kept as it is"
+    if INSTANCE_ID.fullmatch(subject):
+        effect = f"no alert about {subject} is sent"
+    return f"{effect} {format_until(hold.until_s, now_s)}, by {hold.by}: {hold.reason}"
 
 
 def _format_outcome_counts(*reports: PassReport) -> str:

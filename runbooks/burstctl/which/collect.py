@@ -210,7 +210,10 @@ class _Collection:
         assessments = {}
         for due_bucket in due:
             balance = balances.get(due_bucket.subject)
-            reading = InstanceReading(balance=balance if isinstance(balance, Series) else None)
+            reading = InstanceReading(
+                balance=balance if isinstance(balance, Series) else None,
+                load=metrics.load_of(due_bucket.kind),
+            )
             policy, bucket = self._services.policy, instance_bucket(instance, due_bucket.kind)
             if bucket is not None:
                 policy = policy_of_bucket(policy, due_bucket.kind, bucket)

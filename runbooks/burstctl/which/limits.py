@@ -21,6 +21,7 @@ from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_KINDS, drain_proof
 from burstwatch.core.instances.instance_metrics import InstanceMetrics
 from burstwatch.core.text import format_duration, format_time
+from burstwatch.core.watch.witness import capacity_sentences, capitalise, reset_sentences
 
 AT_LIMIT_SHARE: Final = 0.95
 """A judgement: a load of this share of its limit is at it. Sums of a minute hide the bursts within it."""
@@ -360,9 +361,9 @@ def _credits(
         credits=assessment.kind.credits,
     )
     if scope.unused is not None:
-        return replace(limit, evidence=(_capitalise(scope.unused),))
+        return replace(limit, evidence=(capitalise(scope.unused),))
     if proof is not None:
-        return replace(limit, state=LimitState.NEVER, evidence=(_capitalise(proof),))
+        return replace(limit, state=LimitState.NEVER, evidence=(capitalise(proof),))
     if assessment.unknown_reason is not None or baseline is None:
         return replace(limit, state=LimitState.UNKNOWN, evidence=(_why_unread(assessment),))
     # An assessment without a reason has these.
@@ -383,8 +384,10 @@ def _credits(
         f" {format_duration(assessment.age_s)} ago"
     )
     load_evidence = _load_evidence(load, baseline, unit, "baseline")
+    observed = (*capacity_sentences(assessment), *reset_sentences(assessment, scope.now_s))
     if not _is_empty(assessment, scope):
-        return replace(limit, evidence=(balance, *_trend(limit, assessment, scope), *load_evidence))
+        trend = _trend(limit, assessment, scope)
+        return replace(limit, evidence=(balance, *trend, *observed, *load_evidence))
     minutes_above = _minutes_above(exceeded, scope)
     is_below = load.rate is not None and load.rate < BELOW_BASELINE_SHARE * baseline
     if is_below and not minutes_above:
@@ -403,7 +406,7 @@ def _why_unread(assessment: Assessment) -> str:
     reason = assessment.unknown_reason
     if reason in (None, UnknownReason.READ_FAILED):
         return "It could not be read"
-    return _capitalise(assessment.unknown_because or reason.description)
+    return capitalise(assessment.unknown_because or reason.description)
 
 
 def _volume_credits(assessment: Assessment, load: _Load, exceeded: Series, scope: _Scope) -> Limit:
@@ -452,16 +455,16 @@ def _rate(
         kind=kind, resource_id=scope.resource_id, state=LimitState.NO, unit=unit, limit=most, use=load.rate
     )
     if scope.unused is not None:
-        return replace(limit, evidence=(_capitalise(scope.unused),))
+        return replace(limit, evidence=(capitalise(scope.unused),))
     if most is None:
-        return replace(limit, state=LimitState.UNKNOWN, evidence=(_capitalise(no_limit),))
+        return replace(limit, state=LimitState.UNKNOWN, evidence=(capitalise(no_limit),))
     minutes_above = _minutes_above(exceeded, scope)
     evidence = (*_load_evidence(load, most, unit, "limit"), *_check_evidence(minutes_above))
     is_at_limit = load.rate is not None and load.rate >= AT_LIMIT_SHARE * most
     if is_at_limit or (minutes_above and not is_empty):
         return replace(limit, state=LimitState.NOW, evidence=evidence)
     if proof is not None:
-        return replace(limit, state=LimitState.NEVER, evidence=(_capitalise(proof),))
+        return replace(limit, state=LimitState.NEVER, evidence=(capitalise(proof),))
     if is_empty:
         evidence = (*evidence, "Its credits are used up, so their baseline applies before this limit")
     elif load.rate is None and minutes_above is None:
@@ -547,9 +550,3 @@ def rate_text(rate: float, unit: str) -> str:
 
 def _in_mib(sums: Series) -> Series:
     return Series(sums.starts_at_s, tuple(value / _BYTES_PER_MIB for value in sums.values), sums.period_s)
-
-
-def _capitalise(sentence: str) -> str:
-    """The sentence with a capital, unless it begins with the name of a type or an ID."""
-    first_word = sentence.partition(" ")[0].rstrip(",")
-    return sentence[:1].upper() + sentence[1:] if first_word.isalpha() else sentence

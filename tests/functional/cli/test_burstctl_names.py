@@ -63,36 +63,45 @@ def test_a_name_of_several_volumes_is_refused_with_the_ids_to_choose_from(cli, l
     assert cli.run("flip", "ci-7", "--yes").code == 2, "a flip does not guess either"
 
 
-def test_an_instance_means_all_its_volumes_where_several_are_possible(cli, lab):
+def test_an_instance_means_all_its_volumes_where_only_volumes_are_possible(cli, lab):
     root = add_calm(lab, "web-1", instance_id=INSTANCE)
     data = add_lab_volume(lab, "web-1-data", instance_id=INSTANCE)
 
     document = cli.run("assess", INSTANCE, "--json").document
-    explained = cli.run("explain", INSTANCE)
+    experiment = cli.run("experiment", "credit-reset", INSTANCE, "--dry-run")
 
     assert sorted(volume["volume_id"] for volume in document["volumes"]) == sorted([root, data])
-    assert explained.code == 2
-    assert f"{INSTANCE!r} stands for 2 volumes" in explained.err
+    assert experiment.code == 2
+    assert f"{INSTANCE!r} stands for 2 volumes" in experiment.err
 
 
 def test_an_instance_means_its_only_volume_that_can_burst(cli, lab):
     root = add_calm(lab, "web-1", instance_id=INSTANCE)
     add_lab_volume(lab, "fast", volume_type="gp3", iops=3000, instance_id=INSTANCE)
 
-    assert root in cli.run("explain", INSTANCE).out
+    result = cli.run("experiment", "credit-reset", INSTANCE, "--dry-run")
+
+    assert root in result.out + result.err
+
+
+def test_an_instance_is_explained_itself(cli, lab):
+    add_calm(lab, "web-1", instance_id=INSTANCE)
+
+    assert cli.run("explain", INSTANCE).out.startswith(f"{INSTANCE}, m5.24xlarge, running, 1 volume\n")
 
 
 @pytest.mark.parametrize(
-    ("word", "cause"),
+    ("command", "word", "cause"),
     [
-        ("ci-8", "no volume in us-east-1 has the name 'ci-8'."),
-        (INSTANCE, f"no volume in us-east-1 is attached to {INSTANCE!r}."),
+        ("explain", "ci-8", "no volume and no instance in us-east-1 has the name 'ci-8'."),
+        ("advise", "ci-8", "no volume in us-east-1 has the name 'ci-8'."),
+        ("advise", INSTANCE, f"no volume in us-east-1 is attached to {INSTANCE!r}."),
     ],
 )
-def test_a_name_without_a_volume_is_refused_with_the_way_to_find_it(cli, lab, word, cause):
+def test_a_name_without_a_resource_is_refused_with_the_way_to_find_it(cli, lab, command, word, cause):
     add_critical(lab, "ci-7")
 
-    result = cli.run("explain", word)
+    result = cli.run(command, word)
 
     assert (result.code, result.out) == (2, "")
     assert result.err.splitlines() == [

@@ -133,6 +133,9 @@ _VOLUME_LOOKUP: Final = _Lookup(
     "volume-id",
     error_codes("InvalidVolume.NotFound InvalidVolumeID.Malformed InvalidParameterValue"),
 )
+_EXISTING_STATES: Final = ("pending", "running", "stopping", "stopped")
+"""EC2 lists a terminated instance, with its tags, for about an hour."""
+_FILTER_WILDCARDS: Final = frozenset("*?\\")
 _INSTANCE_LOOKUP: Final = _Lookup(
     "describe_instances",
     "Reservations",
@@ -242,6 +245,25 @@ class Ec2Reader:
         for page in self._list_pages("describe_instances", "Reservations", action, filters):
             on_page()
             yield from parse_each(_instances_in(page), parse_instance, action, report_failure, _INSTANCE)
+
+    def instances_named(self, name: str) -> list[Instance]:
+        """The instances with this Name tag, without the limits of their types; terminated ones are left out.
+
+        Raises:
+            AwsError: they could not be listed.
+        """
+        action = _INSTANCE_LOOKUP.action
+        filters = {"tag:Name": [name], "instance-state-name": list(_EXISTING_STATES)}
+        if _FILTER_WILDCARDS & set(name):  # EC2 would take them as wildcards
+            filters = {"tag-key": ["Name"], "instance-state-name": list(_EXISTING_STATES)}
+        descriptions = [
+            description
+            for page in self._list_pages("describe_instances", "Reservations", action, filters)
+            for description in _instances_in(page)
+        ]
+        unread: dict[str, AwsFailure] = {}
+        parsed = _parse_each(descriptions, parse_instance, action, unread.__setitem__, id_key="InstanceId")
+        return [instance for instance in parsed if instance.name == name]
 
     def instances_by_id(self, instance_ids: Iterable[str]) -> InstancesResult:
         """Describe these instances, without the limits of their types."""

@@ -20,7 +20,8 @@ class VolumeContext:
 
     ``observed`` is what AWS shows of a flipped volume. ``modification_in_progress`` is its modification that
     has not ended, whether the watchdog or a person requested it. ``windows`` is None if it belongs to none.
-    ``stall`` is what its host reports. ``unavailable`` has the types that do not exist where it is, each with
+    ``silencing_hold`` is a hold on a resource that is never changed: it stops the alerts. ``stall`` is what
+    its host reports. ``unavailable`` has the types that do not exist where it is, each with
     the reason. ``instance`` is what the instance of a volume allows, None if it was not read. ``advice`` is
     what people can do about a resource that the watchdog never changes. ``witness`` is what else its alert
     shows, as JSON.
@@ -30,6 +31,7 @@ class VolumeContext:
     modification_in_progress: Modification | None = None
     windows: WindowState | None = None
     hold: Hold | None = None
+    silencing_hold: Hold | None = None
     stall: Stall | None = None
     unavailable: Mapping[VolumeType, str] = field(default_factory=dict)
     instance: InstanceLimits | None = None

@@ -10,7 +10,7 @@ from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger import States
 from burstwatch.core.ledger.ledger_entry import FLEET, EntryKind, LedgerEntry
-from burstwatch.core.ledger.unreadable_item import ItemKind, UnreadableItem, is_volume_id, release_command
+from burstwatch.core.ledger.unreadable_item import ItemKind, UnreadableItem, is_resource_id, release_command
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.stored_values import DECODE_ERRORS
 from burstwatch.core.text import sanitise
@@ -136,7 +136,7 @@ def read_hold(subject: Any, row: Mapping[str, Any], *, key: str, unreadable_item
     held_subject = "everything" if subject == FLEET else _format_subject(subject)
     release = release_command(_format_subject(subject))
     reason = f"the hold on {held_subject} cannot be read, so it holds everything; {release} ends it"
-    damaged_volume_id = held_subject if is_volume_id(held_subject) else None
+    damaged_volume_id = held_subject if is_resource_id(held_subject) else None
     return Hold(
         volume_id=None,
         by="burstwatch",

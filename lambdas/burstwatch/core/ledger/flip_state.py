@@ -249,6 +249,8 @@ def record_modification(
 class Hold:
     """A person's order to modify nothing: neither one volume, nor any (``volume_id`` None).
 
+    ``volume_id`` may be the ID of another resource, which is never modified: then it stops its alerts.
+
     ``damaged_volume_id`` is the volume whose hold cannot be read: everything is held until that hold is
     released.
     """
@@ -271,6 +273,11 @@ class Hold:
     def applies_to(self, volume_id: str, now_s: float) -> bool:
         """Whether it keeps this volume as it is now."""
         return self.until_s > now_s and self.volume_id in (None, volume_id)
+
+
+def silencing_hold(holds: Iterable[Hold], resource_id: str, now_s: float) -> Hold | None:
+    """The hold on this very resource that lasts longest; a hold on everything silences nothing."""
+    return active_hold((hold for hold in holds if hold.volume_id is not None), resource_id, now_s)
 
 
 def active_hold(holds: Iterable[Hold], volume_id: str, now_s: float) -> Hold | None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from burstwatch.core.resource_type import resource_id_in
+
 
 class ItemKind(StrEnum):
     """What an item of the ledger is."""
@@ -39,26 +41,26 @@ class UnreadableItem:
         sentence = (
             f"the {self.kind} of {self.subject} in the ledger ({self.key}) cannot be read: {self.reason};"
         )
-        next_step = _NEXT_STEPS[self.kind].replace("VOLUME", self.subject)
+        next_step = _NEXT_STEPS[self.kind].replace("RESOURCE", resource_id_in(self.subject))
         return f"{sentence} {next_step.replace('RELEASE', release_command(self.subject))}"
 
 
 def release_command(subject: str) -> str:
-    """The command that releases a volume, or everything if this is not the id of a volume."""
-    return f"burstctl release {subject if is_volume_id(subject) else '--all'}"
+    """The command that releases a resource, or everything if this is not the ID of one."""
+    return f"burstctl release {subject if is_resource_id(subject) else '--all'}"
 
 
-def is_volume_id(subject: str) -> bool:
-    """Whether AWS's ids of volumes have this form; burstctl accepts no other."""
-    return _VOLUME_ID.fullmatch(subject) is not None
+def is_resource_id(subject: str) -> bool:
+    """Whether AWS's IDs of volumes or instances have this form; burstctl accepts no other."""
+    return _RESOURCE_ID.fullmatch(subject) is not None
 
 
-_VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
+_RESOURCE_ID: Final = re.compile(r"(vol|i)-([0-9a-f]{8}|[0-9a-f]{17})")
 _USE_NEWEST_VERSION: Final = "use the newest burstwatch that ever wrote to this ledger"
 _NEXT_STEPS: Final[Mapping[ItemKind, str]] = {
     ItemKind.STATE: (
-        f"the volume is not evaluated or modified: {_USE_NEWEST_VERSION}, or give up what is remembered of it"
-        " with burstctl release VOLUME"
+        f"the resource is not evaluated or modified: {_USE_NEWEST_VERSION}, or give up what is remembered of"
+        " it with burstctl release RESOURCE"
     ),
     ItemKind.HOLD: "everything is held until RELEASE",
     ItemKind.WINDOW: "it flips no volume until burstctl window start or stop is run again",

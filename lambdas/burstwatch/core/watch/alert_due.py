@@ -9,6 +9,7 @@ from burstwatch.core.assessment.drain_cause import find_drain
 from burstwatch.core.assessment.host_stall import STALL_EVIDENCE_S, Stall
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.flips.transition import Event, Transition
+from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Mode, Policy
@@ -30,18 +31,22 @@ def find_due_alert(
     mode: Mode,
     policy: Policy,
     now_s: int,
+    silencing_hold: Hold | None = None,
 ) -> DueAlert:
     """The alert that this poll calls for, and the state after people have been notified.
 
-    ``state`` is the one after this poll; ``level`` is by the reading alone, so it may be ``unknown``.
+    ``state`` is the one after this poll; ``level`` is by the reading alone, so it may be ``unknown``. While
+    there is a ``silencing_hold``, or in mode observe, no alert is sent; afterwards, one that is still called
+    for is.
     """
     kind, reason = _alert_due(old_state, state, assessment, level, policy=policy, now_s=now_s)
     if kind is None:
         return DueAlert(kind=None, reason=reason, state=state)
-    if mode is Mode.OBSERVE:
-        # no one is notified, but alerts that were open before the volume came into this mode are closed
+    if mode is Mode.OBSERVE or silencing_hold is not None:
+        # no one is notified, but alerts that were open before are closed
         quiet_state = _clear_alert_flags(state) if kind is AlertKind.RECOVERED else state
-        return DueAlert(kind=None, reason=f"{reason}; mode observe sends no alert", state=quiet_state)
+        cause = "mode observe" if silencing_hold is None else f"the hold by {silencing_hold.by}"
+        return DueAlert(kind=None, reason=f"{reason}; {cause} sends no alert", state=quiet_state)
     is_about_drain = kind in _DRAIN_ALERTS
     return DueAlert(
         kind=kind,

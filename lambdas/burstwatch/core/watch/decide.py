@@ -222,6 +222,7 @@ def _with_alert(triggered: VolumeEvaluation) -> VolumeEvaluation:
         mode=mode,
         policy=triggered.policy,
         now_s=int(now_s),
+        silencing_hold=triggered.volume_context.silencing_hold,
     )
     if stall is None:
         return replace(triggered, alert=alert, state=alert.state)

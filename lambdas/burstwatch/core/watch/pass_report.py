@@ -376,6 +376,7 @@ def describe_standing_hold(hold: Hold) -> "StandingHoldDocument":
     """A hold without when it was placed; without a volume it is on everything."""
     return {
         "volume_id": hold.volume_id,
+        "resource_id": hold.volume_id,
         "by": hold.by,
         "reason": hold.reason,
         "until": format_instant(hold.until_s),

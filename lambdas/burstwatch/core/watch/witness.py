@@ -9,7 +9,7 @@ from burstwatch.core.buckets.series import Series
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import drain_proof
 from burstwatch.core.policy.policy import Policy
-from burstwatch.core.text import format_duration, rounded_or_none
+from burstwatch.core.text import format_duration, format_time, rounded_or_none
 
 _RECENT_S: Final = 15 * 60
 """How far back a minute above the limit still says something about now."""
@@ -22,42 +22,61 @@ def describe_instance_witness(
     instance, kind = assessment.resource, assessment.kind
     assert isinstance(instance, Instance)
     proof, lead = drain_proof(instance, kind), policy.cadence.act_lead
-    sentences = [_capitalise(proof.describe())] if proof else []
-    sentences += _exceeded_sentences(exceeded, f"the limit of the instance in {kind.rate_unit}")
-    if assessment.observed_capacity is not None:
-        sentences.append(
-            f"By its load the bucket holds about {assessment.observed_capacity:,.0f} {kind.unit}; by AWS's"
-            f" 30-minute rule {assessment.bucket.capacity:,.0f}"
-        )
-    if lead < wanted_lead:
-        sentences.append(
-            f"At full load it may be empty before the {format_duration(wanted_lead.total_seconds())} that the"
-            f" policy keeps for acting: it can give {format_duration(lead.total_seconds())}"
-        )
+    sentences = [capitalise(proof.describe())] if proof else []
+    sentences += exceeded_sentences(exceeded, f"the limit of the instance in {kind.rate_unit}")
+    sentences += capacity_sentences(assessment)
+    sentences += lead_sentences(lead, wanted_lead)
     return {
         "witness": sentences,
-        "limit_exceeded_min": _recent_minutes(exceeded),
+        "limit_exceeded_min": exceeded_minutes(exceeded),
         "capacity": round(assessment.bucket.capacity),
         "observed_capacity": rounded_or_none(assessment.observed_capacity),
         "act_lead_s": round(lead.total_seconds()),
     }
 
 
+def lead_sentences(lead: timedelta, wanted_lead: timedelta) -> list[str]:
+    """The time to act that a bucket can give, if that is less than the policy wants."""
+    if lead >= wanted_lead:
+        return []
+    wanted, given = (format_duration(duration.total_seconds()) for duration in (wanted_lead, lead))
+    return [
+        f"At full load it may be empty before the {wanted} that the policy keeps for acting: it gives {given}"
+    ]
+
+
+def capacity_sentences(assessment: Assessment) -> list[str]:
+    """The capacity by which the load explains the balance, beside the model; nothing if it is not known."""
+    if assessment.observed_capacity is None:
+        return []
+    observed = f"{assessment.observed_capacity:,.0f} {assessment.kind.unit}"
+    model = f"{assessment.bucket.capacity:,.0f}"
+    return [f"By its load the bucket holds about {observed}; by AWS's 30-minute rule {model}"]
+
+
+def reset_sentences(assessment: Assessment, now_s: float) -> list[str]:
+    """When the balance was reset to full; nothing if no reset was seen."""
+    if assessment.reset_at_s is None:
+        return []
+    reset_at = format_time(assessment.reset_at_s, now_s)
+    return [f"AWS reset it to full at about {reset_at} UTC: it rose faster than it refills"]
+
+
 def describe_volume_witness(iops_exceeded: Series, throughput_exceeded: Series) -> dict[str, Any]:
     """The evidence of CloudWatch's two checks of a volume."""
     return {
         "witness": [
-            *_exceeded_sentences(iops_exceeded, "the IOPS limit of the volume"),
-            *_exceeded_sentences(throughput_exceeded, "the throughput limit of the volume"),
+            *exceeded_sentences(iops_exceeded, "the IOPS limit of the volume"),
+            *exceeded_sentences(throughput_exceeded, "the throughput limit of the volume"),
         ],
-        "iops_limit_exceeded_min": _recent_minutes(iops_exceeded),
-        "throughput_limit_exceeded_min": _recent_minutes(throughput_exceeded),
+        "iops_limit_exceeded_min": exceeded_minutes(iops_exceeded),
+        "throughput_limit_exceeded_min": exceeded_minutes(throughput_exceeded),
     }
 
 
-def _exceeded_sentences(exceeded: Series, limit: str) -> list[str]:
+def exceeded_sentences(exceeded: Series, limit: str) -> list[str]:
     """What CloudWatch's check says about the last minutes; nothing if it has none."""
-    minutes = _recent_minutes(exceeded)
+    minutes = exceeded_minutes(exceeded)
     if minutes is None:
         return []
     if not minutes:
@@ -65,7 +84,7 @@ def _exceeded_sentences(exceeded: Series, limit: str) -> list[str]:
     return [f"CloudWatch's check: its load exceeded {limit} in {minutes} of the last 15 min"]
 
 
-def _recent_minutes(exceeded: Series) -> int | None:
+def exceeded_minutes(exceeded: Series) -> int | None:
     """In how many of the last minutes the check was 1; None if it has no datapoint."""
     newest = exceeded.newest
     if newest is None:
@@ -75,8 +94,10 @@ def _recent_minutes(exceeded: Series) -> int | None:
     )
 
 
-def _capitalise(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
+def capitalise(sentence: str) -> str:
+    """The sentence with a capital, unless it begins with the name of a type or an ID."""
+    first_word = sentence.partition(" ")[0].rstrip(",")
+    return sentence[:1].upper() + sentence[1:] if first_word.isalpha() else sentence
 
 
 def merge_witnesses(*witnesses: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 from moto.sns.models import sns_backends
+from moto.sqs.models import sqs_backends
 
 from burstwatch.adapters.notify.message import parse_message
 from support.aws.fake_cloudformation import fake_cloudformation
@@ -32,9 +33,9 @@ def slack():
 
 @pytest.fixture
 def topics(lab):
-    """moto's memory is that of the process; each test gets its own topics, and leaves none."""
+    """Topics and queues of this test alone: moto keeps them for as long as the process lives."""
     yield lab.client("sns")
-    for backend in sns_backends[ACCOUNT].values():
+    for backend in (*sns_backends[ACCOUNT].values(), *sqs_backends[ACCOUNT].values()):
         backend.reset()
 
 

@@ -178,7 +178,7 @@ def test_it_works_where_aws_does_not(cli, lab, target):
     assert result.code == 0
     assert ", by anna: restore test" in " ".join(result.out.split())
     assert result.error_lines == []
-    assert ("whether the volumes exist is not known" in result.err) is (target != "--all")
+    assert ("whether the resources exist is not known" in result.err) is (target != "--all")
 
 
 @pytest.mark.parametrize("command", ["hold", "release"])
@@ -315,7 +315,7 @@ def test_a_hold_in_json(cli, lab):
     assert document["schema"] == "burstwatch.hold/v1"
     (placed,) = document["placed"]
     assert placed == {
-        "volume_id": volume_id, "by": "anna (user/moto)", "reason": "re?ason",
+        "volume_id": volume_id, "resource_id": volume_id, "by": "anna (user/moto)", "reason": "re?ason",
         "placed_at": "2026-11-20T18:00:00Z", "until": "2026-11-21T18:00:00Z",
     }  # fmt: skip
     assert [item["reason"] for item in document["replaced"]] == ["restore test"]

@@ -272,7 +272,13 @@ def test_totals_cost_and_holds():
         "usd_per_month_now": round(usd_per_month_now(decisions), 2),
     }
     assert reported["holds"] == [
-        {"volume_id": None, "by": "ann", "reason": "release day", "until": "2026-11-20T18:00:00Z"}
+        {
+            "volume_id": None,
+            "resource_id": None,
+            "by": "ann",
+            "reason": "release day",
+            "until": "2026-11-20T18:00:00Z",
+        }
     ]
     assert (reported["missing"], reported["failures"]) == (["vol-0m"], ["no answer"])
     assert (reported["newest_datapoint_age_s"], reported["api_calls"]) == (60, {"ec2:DescribeVolumes": 1})
