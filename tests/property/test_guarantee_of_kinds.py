@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from burstwatch.core.assessment.assess import VolumeReading, assess
-from burstwatch.core.assessment.assess_instance import InstanceReading, assess_instance
+from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.poll_interval import is_sweep_due
 from burstwatch.core.buckets.series import Series
@@ -120,8 +120,8 @@ def assess_now(watched: Watched, balance: Series, now_s: int):
     telemetry = watched.policy.telemetry
     if isinstance(watched.resource, Volume):
         return assess(watched.resource, VolumeReading(balance=balance), now_s=now_s, telemetry=telemetry)
-    reading = InstanceReading(balance=balance)
-    return assess_instance(watched.resource, watched.kind, reading, now_s=now_s, telemetry=telemetry)
+    reading = BucketReading(balance=balance)
+    return assess_resource(watched.resource, watched.kind, reading, now_s=now_s, telemetry=telemetry)
 
 
 def first_focus_s(watched: Watched, load: Load, lost_tick: int, phase_s: int) -> int | None:

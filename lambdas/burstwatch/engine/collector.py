@@ -21,8 +21,10 @@ from burstwatch.core.ebs.volume_ceiling import VolumeCeiling, ceiling_of
 from burstwatch.core.errors import Problem
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO
-from burstwatch.core.instances.instance_metrics import InstanceMetrics
-from burstwatch.core.watch.due_instances import DueBucket
+from burstwatch.core.instances.instance_metrics import INSTANCE_METRICS, InstanceMetrics
+from burstwatch.core.metric_spec import MetricSpec
+from burstwatch.core.resource_type import ResourceType
+from burstwatch.core.watch.due_buckets import DueBucket
 from burstwatch.core.watch.due_volumes import DueVolume
 
 _HORIZON_S: Final = PERIOD_S * max(HORIZONS_MIN)
@@ -38,15 +40,8 @@ _INSTANCE_BALANCE_SPAN_S: Final = PERIOD_S * 15
 _INSTANCE_BALANCES: Final = ("EBSIOBalance%", "EBSByteBalance%")
 _INSTANCE_SPAN_S: Final = _HORIZON_S + 15 * PERIOD_S
 """The longest horizon before the newest datapoint, which may be a quarter of an hour old."""
-_INSTANCE_METRICS: Final = {
-    "read_ops": ("EBSReadOps", "Sum", INSTANCE_IO.period_s),
-    "write_ops": ("EBSWriteOps", "Sum", INSTANCE_IO.period_s),
-    "read_bytes": ("EBSReadBytes", "Sum", INSTANCE_IO.period_s),
-    "write_bytes": ("EBSWriteBytes", "Sum", INSTANCE_IO.period_s),
-    "iops_exceeded": ("InstanceEBSIOPSExceededCheck", "Maximum", PERIOD_S),
-    "throughput_exceeded": ("InstanceEBSThroughputExceededCheck", "Maximum", PERIOD_S),
-}
-"""What is read of an instance in trouble. The checks come by the minute, also without detailed monitoring."""
+_LATE_PERIODS: Final = 3
+"""A judgement: the newest datapoint of a longer period may be this many periods old."""
 _QUERIES_PER_CALL: Final = 500
 """The limit of GetMetricData. Source: CloudWatch API reference, GetMetricData."""
 
@@ -59,8 +54,8 @@ class Collector:
     the volumes that EC2 did not describe; without ``has_whole_fleet`` there may be more. ``instance_names``
     are the names of the instances that had to be read, by volume id. ``heartbeat`` is called after each page
     of the fleet and each batch of metrics, and between the parts of a long pass. A pass about some volumes
-    (``only_volume_ids``) reads nothing of the whole Region. ``volume_types`` are those that are watched. With
-    ``has_unread_instances``, nothing is known of instances.
+    (``only_volume_ids``) reads nothing of the whole Region. ``volume_types`` are those that are watched. The
+    kinds in ``unread_kinds`` could not be listed, so nothing is known of them.
     """
 
     ec2: Ec2Reader
@@ -70,7 +65,7 @@ class Collector:
     metric_lag_s: float = _METRIC_LATENESS_S
     volume_types: frozenset[str] = frozenset({"gp2"})
     watches_instances: bool = False
-    has_unread_instances: bool = False
+    unread_kinds: set[ResourceType] = field(default_factory=set)
     drain_metrics_reader: DrainMetricsReader | None = None
     only_volume_ids: frozenset[str] | None = None
     failures: list[str] = field(default_factory=list)
@@ -120,7 +115,7 @@ class Collector:
             listed = self.ec2.running_instances(report_failure=self._add_failure, on_page=self.heartbeat)
             instances = [instance for instance in listed if instance.volume_ids]
         except AwsError as error:
-            self._add_unread_kind(error.problem)
+            self.add_unread_kind(ResourceType.INSTANCE, error.problem)
             return None
         return self._with_limits(instances, self._list_volumes())
 
@@ -159,14 +154,14 @@ class Collector:
         result = self.ec2.ebs_limits(sorted({instance.instance_type for instance in instances}))
         self._add_failures(result.unread)
         if result.unread and not result.limits:
-            self._add_unread_kind()
+            self.add_unread_kind(ResourceType.INSTANCE)
             return None
         return _limited(instances, volumes, result)
 
-    def _add_unread_kind(self, failure: str | None = None) -> None:
-        """Note that nothing is known of instances in this pass, in one failure."""
+    def add_unread_kind(self, kind: ResourceType, failure: str | None = None) -> None:
+        """Note that nothing is known of a kind in this pass, in one failure; other kinds are not affected."""
         self.failures += [failure] if failure else []
-        self.has_unread_instances = True
+        self.unread_kinds.add(kind)
 
     def larger_types(self, instance_type: str) -> Mapping[str, InstanceLimits]:
         """The limits of the types of its family; none if they cannot be read, which is reported."""
@@ -297,52 +292,64 @@ class Collector:
         self._add_failures(result.unread)
         return result.drain_metrics
 
-    def instance_balances(self, due: Iterable[DueBucket]) -> dict[str, Series | AwsFailure]:
-        """The balances of buckets of instances, by their keys in the ledger, over the longest horizon."""
-        queries = {
-            due_bucket.subject: _instance_query(
-                due_bucket.instance.instance_id, due_bucket.kind.metric, "Minimum"
-            )
-            for due_bucket in due
-            if due_bucket.is_polled
-        }
-        if not queries:
-            return {}
-        result = self._read(list(queries.values()), _INSTANCE_SPAN_S)
-        self._add_messages(result.messages)
-        return {
-            subject: result.series.get(query) or result.unread.get(query) or Series(period_s=query.period_s)
-            for subject, query in queries.items()
-        }
+    def bucket_balances(self, due: Iterable[DueBucket]) -> dict[str, Series | AwsFailure]:
+        """The balances of buckets of resources other than volumes, over the longest horizon.
 
-    def active_instances(self, instance_ids: Iterable[str], span_s: float) -> set[str]:
-        """Those of these instances for which CloudWatch has another metric of the last ``span_s`` seconds."""
-        queries = [_instance_query(instance_id, "EBSReadOps", "Sum") for instance_id in instance_ids]
-        result = self._read(queries, span_s) if queries else MetricsResult()
+        By their keys in the ledger. Buckets that are read over the same time are read together.
+        """
+        queries: dict[float, dict[str, MetricQuery]] = {}
+        for due_bucket in due:
+            if due_bucket.is_polled:
+                span_queries = queries.setdefault(_balance_span_s(due_bucket), {})
+                span_queries[due_bucket.subject] = _bucket_query(
+                    due_bucket, due_bucket.kind.metric, "Minimum"
+                )
+        balances: dict[str, Series | AwsFailure] = {}
+        for span_s, span_queries in queries.items():
+            result = self._read(list(span_queries.values()), span_s)
+            self._add_messages(result.messages)
+            for subject, query in span_queries.items():
+                known = result.series.get(query) or result.unread.get(query)
+                balances[subject] = known or Series(period_s=query.period_s)
+        return balances
+
+    def buckets_with_companion(self, due: Iterable[DueBucket], span_s: float) -> set[str]:
+        """The buckets whose resources have other metrics of the last ``span_s`` seconds, by their keys."""
+        queries = {
+            due_bucket.subject: _bucket_query(due_bucket, due_bucket.kind.companion, "Sum")
+            for due_bucket in due
+            if due_bucket.kind.companion is not None
+        }
+        result = self._read(list(dict.fromkeys(queries.values())), span_s) if queries else MetricsResult()
         self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
-        return {query.resource_id for query, series in result.series.items() if series}
+        return {subject for subject, query in queries.items() if result.series.get(query)}
+
+    def named_metrics(
+        self,
+        metric_ids: Iterable[str],
+        dimension: str,
+        metrics: Mapping[str, MetricSpec],
+        span_s: float = _INSTANCE_SPAN_S,
+    ) -> dict[str, dict[str, Series]]:
+        """These metrics of each resource, by its ID in CloudWatch and by name, without those not read."""
+        queries = {
+            (metric_id, name): MetricQuery(metric_id, spec.metric, spec.statistic, dimension, spec.period_s)
+            for metric_id in metric_ids
+            for name, spec in metrics.items()
+        }
+        result = self._read(list(queries.values()), span_s) if queries else MetricsResult()
+        self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        self._add_messages(result.messages)
+        read: dict[str, dict[str, Series]] = {metric_id: {} for metric_id, _ in queries}
+        for (metric_id, name), query in queries.items():
+            if query in result.series:
+                read[metric_id][name] = result.series[query]
+        return read
 
     def instance_metrics(self, instance_ids: Iterable[str]) -> dict[str, InstanceMetrics]:
         """The load of these instances, and whether CloudWatch says that they exceed their limits."""
-        ids = list(instance_ids)
-        queries = {
-            (instance_id, name): _instance_query(instance_id, metric, statistic, period_s)
-            for instance_id in ids
-            for name, (metric, statistic, period_s) in _INSTANCE_METRICS.items()
-        }
-        result = self._read(list(queries.values()), _INSTANCE_SPAN_S) if queries else MetricsResult()
-        self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
-        self._add_messages(result.messages)
-        return {
-            instance_id: InstanceMetrics(
-                **{
-                    name: result.series[queries[instance_id, name]]
-                    for name in _INSTANCE_METRICS
-                    if queries[instance_id, name] in result.series
-                }
-            )
-            for instance_id in ids
-        }
+        read = self.named_metrics(instance_ids, INSTANCE_IO.dimension, INSTANCE_METRICS)
+        return {instance_id: InstanceMetrics(**metrics) for instance_id, metrics in read.items()}
 
     def volume_checks(self, volumes: Iterable[Volume]) -> dict[str, tuple[Series, Series]]:
         """CloudWatch's checks whether a volume exceeded its IOPS and its throughput limit, by volume id."""
@@ -438,10 +445,15 @@ def _limited(
     ]
 
 
-def _instance_query(
-    instance_id: str, metric: str, statistic: str, period_s: int = INSTANCE_IO.period_s
-) -> MetricQuery:
-    return MetricQuery(instance_id, metric, statistic, "InstanceId", period_s)
+def _bucket_query(due_bucket: DueBucket, metric: str, statistic: str) -> MetricQuery:
+    kind = due_bucket.kind
+    return MetricQuery(due_bucket.resource.metric_id, metric, statistic, kind.dimension, kind.period_s)
+
+
+def _balance_span_s(due_bucket: DueBucket) -> float:
+    """The longest horizon before the newest datapoint, which may be some periods old."""
+    lateness_s = max(_METRIC_LATENESS_S, _LATE_PERIODS * due_bucket.kind.period_s)
+    return _HORIZON_S * due_bucket.bucket.time_scale + lateness_s
 
 
 def _with_other_volumes(

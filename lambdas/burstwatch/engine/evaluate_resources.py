@@ -1,6 +1,7 @@
-"""From the buckets of instances that are due to a decision about each."""
+"""From the buckets of resources other than volumes that are due to a decision about each."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -8,24 +9,20 @@ from typing import Final
 from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.core.alerts.drain_message import describe_drain_cause
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
-from burstwatch.core.assessment.assess_instance import InstanceReading, assess_instance
-from burstwatch.core.assessment.drain_cause import DrainMetrics
+from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
+from burstwatch.core.assessment.resource import AdvisedResource
+from burstwatch.core.assessment.resource_buckets import bucket_kinds_of
 from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.flips.volume_context import VolumeContext
-from burstwatch.core.instances.instance import Instance
-from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT, instance_bucket
-from burstwatch.core.instances.instance_metrics import InstanceMetrics, highest_load
-from burstwatch.core.instances.larger_type import larger_types
 from burstwatch.core.ledger.flip_state import silencing_hold
-from burstwatch.core.resource_type import is_volume_subject, resource_id_in
+from burstwatch.core.policy.bucket_policy import wanted_lead
+from burstwatch.core.resource_type import ResourceType, is_volume_subject, resource_id_in, type_of_id
 from burstwatch.core.tag_keys import IGNORE
-from burstwatch.core.watch.advice import advise_instance
 from burstwatch.core.watch.decide import conclude, evaluate_volume
 from burstwatch.core.watch.decision import Decision
-from burstwatch.core.watch.due_instances import DueBucket, buckets_of
-from burstwatch.core.watch.witness import describe_instance_witness
+from burstwatch.core.watch.due_buckets import DueBucket, buckets_of
+from burstwatch.core.watch.evidence import Evidence
 from burstwatch.engine.evaluate_volumes import (
     WatchPass,
     drop_missing,
@@ -34,21 +31,41 @@ from burstwatch.engine.evaluate_volumes import (
     release_samples,
     unreadable_decision,
 )
+from burstwatch.engine.resource_readers import (
+    ADVISED_KINDS,
+    find_resources,
+    list_resources,
+    read_evidence,
+)
 
 _CHUNK_SIZE: Final = 5_000
 """Buckets assessed before their samples are let go, as for volumes."""
 
 
-def evaluate_instances(watch_pass: WatchPass, due: Iterable[DueBucket]) -> None:
-    """Read, assess and decide, chunk by chunk; an instance that is tagged to be ignored is forgotten."""
+def list_buckets(watch_pass: WatchPass) -> list[DueBucket]:
+    """Every bucket of the kinds that are watched; those of a kind that cannot be listed are left out.
+
+    The kinds left out are in ``unread_kinds`` of the collector.
+    """
+    watched = watch_pass.services.policy.resources.watched
+    buckets: list[DueBucket] = []
+    for kind in ADVISED_KINDS:
+        if kind in watched:
+            buckets += buckets_of(list_resources(watch_pass.collector, kind) or ())
+    return buckets
+
+
+def evaluate_resources(watch_pass: WatchPass, due: Iterable[DueBucket]) -> None:
+    """Read, assess and decide, chunk by chunk; a resource that is tagged to be ignored is forgotten."""
     watched: list[DueBucket] = []
     for due_bucket in due:
+        resource = due_bucket.resource
         if due_bucket.subject in watch_pass.states.unreadable:
-            assessment = _assess(watch_pass, due_bucket, InstanceReading())
+            assessment = _assess(watch_pass, due_bucket, BucketReading())
             watch_pass.decisions.append(unreadable_decision(watch_pass, assessment))
-        elif IGNORE in due_bucket.instance.tags and watch_pass.settings_of(due_bucket.instance).is_ignored:
-            if due_bucket.kind is INSTANCE_IO:
-                watch_pass.ignored.append(due_bucket.instance.instance_id)
+        elif IGNORE in resource.tags and watch_pass.settings_of(resource).is_ignored:
+            if due_bucket.kind is bucket_kinds_of(resource)[0]:
+                watch_pass.ignored.append(resource.resource_id)
             drop_state_of(watch_pass, due_bucket.subject, f"it is tagged {IGNORE}")
         else:
             watched.append(due_bucket)
@@ -58,63 +75,79 @@ def evaluate_instances(watch_pass: WatchPass, due: Iterable[DueBucket]) -> None:
         watch_pass.decisions += _evaluate_chunk(watch_pass, chunk)
 
 
-def read_remembered_buckets(watch_pass: WatchPass, subjects: Iterable[str]) -> list[DueBucket]:
-    """The buckets with these keys in the ledger, described by ID; those of gone instances are forgotten."""
-    wanted = {subject for subject in subjects if not is_volume_subject(subject)}
+def read_remembered_buckets(
+    watch_pass: WatchPass, subjects: Iterable[str], *, unread_kinds: AbstractSet[ResourceType] = frozenset()
+) -> list[DueBucket]:
+    """The buckets with these keys in the ledger, described by ID; those of gone resources are forgotten.
+
+    Those of ``unread_kinds`` are left as they are.
+    """
+    wanted: set[str] = set()
+    watched_kinds = watch_pass.services.policy.resources.watched
+    for subject in subjects:
+        kind = type_of_id(subject)
+        if is_volume_subject(subject) or kind in unread_kinds:
+            continue
+        if kind in watched_kinds:
+            wanted.add(subject)
+        else:
+            drop_state_of(watch_pass, subject, f"{kind.noun}s are not watched any more")
     if not wanted:
         return []
-    if not watch_pass.services.policy.resources.instance.watch:
-        for subject in wanted:
-            drop_state_of(watch_pass, subject, "instances are not watched any more")
-        return []
-    instance_ids = {resource_id_in(subject) for subject in wanted}
-    instances, missing = watch_pass.collector.instances_by_id(instance_ids)
+    resources, missing = find_resources(watch_pass.collector, {resource_id_in(i) for i in wanted})
     missing_ids = set(missing)
     drop_missing(watch_pass, [subject for subject in wanted if resource_id_in(subject) in missing_ids])
-    return [due for due in buckets_of(instances) if due.subject in wanted]
+    return [due for due in buckets_of(resources) if due.subject in wanted]
 
 
 def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueBucket]) -> list[Decision]:
     collector = watch_pass.collector
-    balances = collector.instance_balances(chunk)
+    balances = collector.bucket_balances(chunk)
     buckets = {due_bucket.subject: due_bucket for due_bucket in chunk}
-    readings: dict[str, InstanceReading] = {}
+    readings: dict[str, BucketReading] = {}
     assessments: dict[str, Assessment] = {}
 
-    def assess_again(subject: str, reading: InstanceReading) -> None:
+    def assess_again(subject: str, reading: BucketReading) -> None:
         readings[subject] = reading
         with isolate_errors(watch_pass, subject):
             assessments[subject] = _assess(watch_pass, buckets[subject], reading)
 
     for subject, due_bucket in buckets.items():
         assess_again(subject, _reading(watch_pass, due_bucket, balances.get(subject)))
-    # A metric that is missing while the instance publishes others is one that its type does not have.
+    # A metric that is missing while the resource publishes others is one that its type does not have.
     silent = [
-        subject
+        buckets[subject]
         for subject, assessment in assessments.items()
         if assessment.unknown_reason is UnknownReason.TELEMETRY_GAP and not readings[subject].was_seen
     ]
     gap_s = watch_pass.services.policy.telemetry.gap_after.total_seconds()
-    active_ids = collector.active_instances(sorted(set(map(resource_id_in, silent))), gap_s)
-    for subject in silent:
-        is_active = resource_id_in(subject) in active_ids
-        assess_again(subject, replace(readings[subject], publishes_others=is_active))
+    active = collector.buckets_with_companion(silent, gap_s)
+    for due_bucket in silent:
+        subject = due_bucket.subject
+        assess_again(subject, replace(readings[subject], publishes_others=subject in active))
     levels = {subject: _classify(watch_pass, assessment) for subject, assessment in assessments.items()}
-    # The load, and the second witnesses, only of instances in trouble.
-    troubled_ids = {resource_id_in(subject) for subject, level in levels.items() if level.is_alerting}
-    metrics = collector.instance_metrics(sorted(troubled_ids))
+    # The load, and the second witnesses, only of resources in trouble.
+    evidence = _read_evidence(
+        watch_pass, [buckets[subject].resource for subject, level in levels.items() if level.is_alerting]
+    )
     for subject, level in levels.items():
-        if level.is_alerting:
-            load = metrics[resource_id_in(subject)].load_of(buckets[subject].kind)
+        known = evidence.get(resource_id_in(subject))
+        if level.is_alerting and known is not None:
+            load = known.load_of(buckets[subject].kind)
             assess_again(subject, replace(readings[subject], load=load))
     decisions: list[Decision] = []
     for subject, assessment in assessments.items():
         with isolate_errors(watch_pass, subject):
-            known_metrics = metrics.get(buckets[subject].instance.instance_id)
-            decisions.append(
-                _decide(watch_pass, buckets[subject], assessment, levels[subject], known_metrics)
-            )
+            known = evidence.get(resource_id_in(subject))
+            decisions.append(_decide(watch_pass, buckets[subject], assessment, levels[subject], known))
     return decisions
+
+
+def _read_evidence(watch_pass: WatchPass, troubled: Sequence[AdvisedResource]) -> Mapping[str, Evidence]:
+    """What else is known of these resources, by ID; no alert is lost over what goes wrong here."""
+    with isolate_errors(watch_pass, "what else is known of the resources in trouble"):
+        return read_evidence(watch_pass.collector, troubled)
+    return {}
 
 
 def _decide(
@@ -122,25 +155,25 @@ def _decide(
     due_bucket: DueBucket,
     assessment: Assessment,
     level: Level,
-    metrics: InstanceMetrics | None,
+    evidence: Evidence | None,
 ) -> Decision:
-    hold = silencing_hold(watch_pass.holds, due_bucket.instance.instance_id, watch_pass.context.now_s)
+    resource, kind, services = due_bucket.resource, due_bucket.kind, watch_pass.services
+    hold = silencing_hold(watch_pass.holds, resource.resource_id, watch_pass.context.now_s)
     context = VolumeContext(silencing_hold=hold)
-    if metrics is not None and level.is_alerting:
+    if evidence is not None and level.is_alerting:
         context = VolumeContext(
             silencing_hold=hold,
-            advice=_advise(watch_pass, due_bucket.instance, assessment, metrics),
-            witness=describe_instance_witness(
+            advice=evidence.advise(assessment, services.location),
+            witness=evidence.witness(
                 assessment,
-                metrics.exceeded(due_bucket.kind),
-                wanted_lead=watch_pass.services.policy.resources.instance.act_lead,
+                wanted_lead=wanted_lead(services.policy, kind),
                 policy=watch_pass.policy_of(assessment),
             ),
         )
     result = evaluate_volume(
         assessment,
         watch_pass.states.get(due_bucket.subject),
-        watch_pass.settings_of(due_bucket.instance),
+        watch_pass.settings_of(resource),
         policy=watch_pass.policy_of(assessment),
         context=watch_pass.context,
         volume_context=context,
@@ -149,36 +182,21 @@ def _decide(
     if isinstance(result, Decision):
         return release_samples(watch_pass, result)
     drain, cause = result.unexplained_drain, None
+    metrics = evidence.drain_metrics(kind) if evidence is not None else None
     if drain is not None and metrics is not None:
-        drain_metrics = DrainMetrics(
-            read_ops=metrics.read_ops,
-            write_ops=metrics.write_ops,
-            read_bytes=metrics.read_bytes,
-            write_bytes=metrics.write_bytes,
-        )
-        cause = describe_drain_cause(drain, drain_metrics, now_s=watch_pass.context.now_s)
+        cause = describe_drain_cause(drain, metrics, now_s=watch_pass.context.now_s)
     return release_samples(watch_pass, conclude(result, cause))
-
-
-def _advise(
-    watch_pass: WatchPass, instance: Instance, assessment: Assessment, metrics: InstanceMetrics
-) -> Recommendation | None:
-    if instance.limits is None:
-        return None
-    load = highest_load(metrics.load_of(INSTANCE_IO), metrics.load_of(INSTANCE_THROUGHPUT))
-    types = larger_types(instance.limits, load, watch_pass.collector.larger_types(instance.instance_type))
-    return advise_instance(assessment, instance, load, types, watch_pass.services.location)
 
 
 def _reading(
     watch_pass: WatchPass, due_bucket: DueBucket, series_or_failure: Series | AwsFailure | None
-) -> InstanceReading:
+) -> BucketReading:
     now_s, state = int(watch_pass.context.now_s), watch_pass.states.get(due_bucket.subject)
     since_s = now_s - watch_pass.services.policy.telemetry.too_new.total_seconds()
     arrived_at_s = state.presence.arrived_at_s if state else None
     if arrived_at_s is not None and arrived_at_s <= since_s:
         arrived_at_s = None
-    return InstanceReading(
+    return BucketReading(
         balance=series_or_failure if isinstance(series_or_failure, Series) else None,
         read_error=str(series_or_failure) if isinstance(series_or_failure, AwsFailure) else None,
         arrived_at_s=now_s if due_bucket.has_arrived else arrived_at_s,
@@ -186,17 +204,13 @@ def _reading(
     )
 
 
-def _assess(watch_pass: WatchPass, due_bucket: DueBucket, reading: InstanceReading) -> Assessment:
-    bucket = instance_bucket(due_bucket.instance, due_bucket.kind)
-    policy = watch_pass.services.policy
-    if bucket is not None:
-        policy = watch_pass.policies.of(due_bucket.kind, bucket)
-    return assess_instance(
-        due_bucket.instance,
+def _assess(watch_pass: WatchPass, due_bucket: DueBucket, reading: BucketReading) -> Assessment:
+    return assess_resource(
+        due_bucket.resource,
         due_bucket.kind,
         reading,
         now_s=watch_pass.context.now_s,
-        telemetry=policy.telemetry,
+        telemetry=watch_pass.policies.of(due_bucket.kind, due_bucket.bucket).telemetry,
     )
 
 

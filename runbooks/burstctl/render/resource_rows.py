@@ -11,6 +11,7 @@ from burstctl.render.flip_status import describe_flip_status, is_flip_active
 from burstctl.render.table import Row, fit, format_percent
 from burstctl.render.volume import MAX_NAME_CHARS, display_name_of
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
+from burstwatch.core.assessment.resource import type_name_of
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
@@ -118,7 +119,7 @@ def _row(decision: Decision, report: PassReport) -> Row:
         mode=_mode(decision),
         drain="" if drain is None else f"{drain:,.0f}".replace("-0", "0"),
         baseline=_baseline_cell(assessment),
-        size=f"{resource.size_gib:,} GiB" if isinstance(resource, Volume) else resource.instance_type,
+        size=f"{resource.size_gib:,} GiB" if isinstance(resource, Volume) else type_name_of(resource),
         place=(resource.instance_id or "") if isinstance(resource, Volume) else "",
         flow=_describe_flow(decision),
     )

@@ -262,7 +262,7 @@ class Ec2Reader:
             for description in _instances_in(page)
         ]
         unread: dict[str, AwsFailure] = {}
-        parsed = _parse_each(descriptions, parse_instance, action, unread.__setitem__, id_key="InstanceId")
+        parsed = parse_each(descriptions, parse_instance, action, unread.__setitem__, _INSTANCE)
         return [instance for instance in parsed if instance.name == name]
 
     def instances_by_id(self, instance_ids: Iterable[str]) -> InstancesResult:

@@ -11,6 +11,7 @@ from burstwatch.core import stored_values
 from burstwatch.core.alerts.drain_message import describe_drain, format_drain_cause
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.drain_cause import DrainEpisode
+from burstwatch.core.assessment.resource import Resource, type_name_of
 from burstwatch.core.assessment.severity import BALANCE_REASON, PACE_REASON, Level
 from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.buckets.sparkline import describe_balance_history
@@ -18,9 +19,12 @@ from burstwatch.core.ebs.display_name import claim_of, cluster_of, display_name_
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
 from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT, HDD_RATES
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.instances.instance import Instance
-from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT
+from burstwatch.core.efs.efs_bucket import EFS_BYTES
+from burstwatch.core.efs.file_system import FileSystem
+from burstwatch.core.instances.instance_buckets import INSTANCE_KINDS
 from burstwatch.core.location import AwsLocation
+from burstwatch.core.rds.db_instance import DbInstance
+from burstwatch.core.rds.rds_buckets import RDS_IO
 from burstwatch.core.resource_type import ResourceType, resource_id_in, subject_of
 from burstwatch.core.text import (
     format_instant,
@@ -44,7 +48,7 @@ SCHEMA: Final = "burstwatch.alert/v1"
 _MAX_NAMED_IN_DIGEST: Final = 20
 """A judgement: no one reads more lines of one message."""
 _CREDITS: Final = {
-    kind.name: kind.credits for kind in (EBS_IO, EBS_THROUGHPUT, INSTANCE_IO, INSTANCE_THROUGHPUT)
+    kind.name: kind.credits for kind in (EBS_IO, EBS_THROUGHPUT, *INSTANCE_KINDS, EFS_BYTES, RDS_IO)
 }
 _COMMAND_PREFIXES: Final = ("aws ", "burstctl ")
 _MINUTE_S: Final = 60
@@ -308,17 +312,23 @@ def describe_resource(assessment: Assessment, location: AwsLocation) -> "AlertRe
         "bucket": assessment.kind.name,
         "name": resource.name,
         "called": display_name_of(resource) if isinstance(resource, Volume) else resource.name,
-        "instance_type": None if isinstance(resource, Volume) else resource.instance_type,
+        "instance_type": None if isinstance(resource, Volume | FileSystem) else type_name_of(resource),
         "region": location.region,
         "account": location.account,
     }
 
 
-def console_url(resource: Volume | Instance, location: AwsLocation) -> str:
+def console_url(resource: Resource, location: AwsLocation) -> str:
     """The page of the resource in the AWS console."""
-    if isinstance(resource, Volume):
-        return location.volume_url(resource.volume_id)
-    return location.instance_url(resource.instance_id)
+    match resource:
+        case Volume():
+            return location.volume_url(resource.volume_id)
+        case FileSystem():
+            return location.file_system_url(resource.file_system_id)
+        case DbInstance():
+            return location.database_url(resource.identifier)
+        case _:
+            return location.instance_url(resource.instance_id)
 
 
 def describe_names(volume: Volume) -> "NamesDocument":

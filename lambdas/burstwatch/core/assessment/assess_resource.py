@@ -25,8 +25,8 @@ class BucketReading:
         balance: the samples of its metric; None if the read failed, empty if there is a gap.
         read_error: why the read failed.
         load: sums of what the bucket counts, by the period; None if they were not read.
-        publishes_others: whether CloudWatch has recent datapoints of the companion of its metric; None if that
-            was not read.
+        publishes_others: whether CloudWatch has recent datapoints of the companion of its metric; None if
+            that was not read.
         was_seen: whether an earlier poll saw a balance of this bucket.
         arrived_at_s: when the resource was found new or changed; None if that is long ago.
     """

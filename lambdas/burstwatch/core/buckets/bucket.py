@@ -54,7 +54,7 @@ class Bucket:
         return max(0, self.burst_per_s - self.refill_per_s)
 
     def refill_time_s(self, from_pct: float = 0.0) -> float:
-        """Seconds until an idle bucket that holds ``from_pct`` per cent is full; infinite if it earns nothing.
+        """Seconds until an idle bucket with a balance of ``from_pct`` is full; infinite if it earns nothing.
 
         Example: an empty bucket of 100 GiB of gp2 needs 5,400,000 / 300 = 18,000 s, which is five hours.
         """
@@ -68,6 +68,6 @@ class Bucket:
     def pct_of(self, credits_left: float) -> float:
         """The balance in per cent of the capacity, at most 100.
 
-        A file system that shrinks, or moves data out of Standard, holds more than its new capacity for a time.
+        A file system that shrinks, or moves data out of Standard, holds more than its new capacity at first.
         """
         return min(100.0, credits_left / self.capacity * 100)

@@ -54,6 +54,11 @@ class FileSystem:
         return self.file_system_id
 
     @property
+    def metric_id(self) -> str:
+        """The value of the dimension of its metrics."""
+        return self.file_system_id
+
+    @property
     def resource_type(self) -> ResourceType:
         return ResourceType.EFS
 

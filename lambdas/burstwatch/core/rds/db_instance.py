@@ -68,6 +68,11 @@ class DbInstance:
         return f"{DATABASE_PREFIX}{self.identifier}"
 
     @property
+    def metric_id(self) -> str:
+        """The value of the dimension of its metrics: its name."""
+        return self.identifier
+
+    @property
     def resource_type(self) -> ResourceType:
         return ResourceType.RDS
 

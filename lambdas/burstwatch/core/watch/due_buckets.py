@@ -9,11 +9,12 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.resource import AdvisedResource
 from burstwatch.core.assessment.resource_buckets import (
     bucket_kinds_of,
+    bucket_or_unknown,
     facts_that_matter,
     find_bucket,
     why_not_polled,
 )
-from burstwatch.core.buckets.bucket import BucketKind
+from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.ledger.ledger import FleetSnapshot
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.bucket_policy import BucketPolicies
@@ -37,6 +38,11 @@ class DueBucket:
     def subject(self) -> str:
         """Its key in the ledger."""
         return subject_of(self.resource.resource_type, self.resource.resource_id, self.kind.name)
+
+    @property
+    def bucket(self) -> Bucket:
+        """The bucket; one with a capacity of 0 if it has none."""
+        return bucket_or_unknown(self.resource, self.kind)
 
     @property
     def is_polled(self) -> bool:
