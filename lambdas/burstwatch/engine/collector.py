@@ -10,7 +10,9 @@ from typing import Final
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader, MetricQuery, MetricsResult
 from burstwatch.adapters.aws.drain_metrics import DrainMetricsReader
 from burstwatch.adapters.aws.ec2 import EbsLimitsResult, Ec2Reader
+from burstwatch.adapters.aws.efs import EfsReader
 from burstwatch.adapters.aws.errors import AwsError, AwsFailure
+from burstwatch.adapters.aws.rds import RdsReader
 from burstwatch.core.assessment.drain_cause import DrainMetrics
 from burstwatch.core.buckets.forecast import HORIZONS_MIN
 from burstwatch.core.buckets.series import PERIOD_S, Series
@@ -67,6 +69,8 @@ class Collector:
     watches_instances: bool = False
     unread_kinds: set[ResourceType] = field(default_factory=set)
     drain_metrics_reader: DrainMetricsReader | None = None
+    efs: EfsReader | None = None
+    rds: RdsReader | None = None
     only_volume_ids: frozenset[str] | None = None
     failures: list[str] = field(default_factory=list)
     unreadable: set[str] = field(default_factory=set)
@@ -99,7 +103,7 @@ class Collector:
             self._volumes = []
             filters = {} if self.watches_instances else {"volume-type": sorted(self.volume_types)}
             try:
-                listed = self.ec2.volumes(filters, report_failure=self._add_failure, on_page=self.heartbeat)
+                listed = self.ec2.volumes(filters, report_failure=self.add_failure, on_page=self.heartbeat)
                 self._volumes.extend(listed)
             except AwsError as error:
                 self.failures.append(error.problem)
@@ -112,7 +116,7 @@ class Collector:
         What cannot be read of instances never affects volumes: it is a failure of its own.
         """
         try:
-            listed = self.ec2.running_instances(report_failure=self._add_failure, on_page=self.heartbeat)
+            listed = self.ec2.running_instances(report_failure=self.add_failure, on_page=self.heartbeat)
             instances = [instance for instance in listed if instance.volume_ids]
         except AwsError as error:
             self.add_unread_kind(ResourceType.INSTANCE, error.problem)
@@ -122,7 +126,7 @@ class Collector:
     def instances_by_id(self, instance_ids: Iterable[str]) -> tuple[list[Instance], list[str]]:
         """These instances with their limits, and the ids of those that do not exist."""
         result = self.ec2.instances_by_id(sorted(instance_ids))
-        self._add_failures(result.unread)
+        self.add_failures(result.unread)
         self.unreadable |= result.unread.keys()
         volume_ids = {volume_id for instance in result.instances for volume_id in instance.volume_ids}
         volumes = self._volumes if self._volumes is not None else self.volumes_by_id(volume_ids)[0]
@@ -134,25 +138,25 @@ class Collector:
         The instance is None if it does not exist, or if it is in ``unreadable``, which is a failure.
         """
         result = self.ec2.instances_by_id([instance_id])
-        self._add_failures(result.unread)
+        self.add_failures(result.unread)
         self.unreadable |= result.unread.keys()
         volumes: list[Volume] = []
         try:
             filters = {"attachment.instance-id": [instance_id]}
-            volumes.extend(self.ec2.volumes(filters, report_failure=self._add_failure))
+            volumes.extend(self.ec2.volumes(filters, report_failure=self.add_failure))
         except AwsError as error:
             self.failures.append(error.problem)
         if not result.instances:
             return None, volumes
         limits_result = self.ec2.ebs_limits([result.instances[0].instance_type])
-        self._add_failures(limits_result.unread)
+        self.add_failures(limits_result.unread)
         (instance,) = _limited(result.instances[:1], volumes, limits_result)
         return instance, volumes
 
     def _with_limits(self, instances: Sequence[Instance], volumes: Iterable[Volume]) -> list[Instance] | None:
         """The instances with what their types allow and what their volumes serve at best."""
         result = self.ec2.ebs_limits(sorted({instance.instance_type for instance in instances}))
-        self._add_failures(result.unread)
+        self.add_failures(result.unread)
         if result.unread and not result.limits:
             self.add_unread_kind(ResourceType.INSTANCE)
             return None
@@ -168,13 +172,13 @@ class Collector:
         try:
             return self.ec2.family_limits(instance_type)
         except AwsError as error:
-            self._add_failures({instance_type: error.failure})
+            self.add_failures({instance_type: error.failure})
             return {}
 
     def volumes_by_id(self, volume_ids: Iterable[str]) -> tuple[list[Volume], list[str]]:
         """These volumes, and the ids of those that do not exist."""
         result = self.ec2.volumes_by_id(sorted(volume_ids))
-        self._add_failures(result.unread)
+        self.add_failures(result.unread)
         self.unreadable |= result.unread.keys()
         return list(result.volumes), list(result.missing)
 
@@ -189,7 +193,7 @@ class Collector:
         if self._in_progress is None:
             self._in_progress = {}
             try:
-                for modification in self.ec2.modifications_in_progress(report_failure=self._add_failure):
+                for modification in self.ec2.modifications_in_progress(report_failure=self.add_failure):
                     self._in_progress[modification.volume_id] = modification
             except AwsError as error:
                 self.failures.append(error.problem)
@@ -205,14 +209,14 @@ class Collector:
     def modifications(self, volume_ids: Iterable[str]) -> tuple[dict[str, Modification], frozenset[str]]:
         """The newest modification of each of these volumes that ever had one, and the ids of those unread."""
         result = self.ec2.modifications_by_id(sorted(volume_ids))
-        self._add_failures(result.unread)
+        self.add_failures(result.unread)
         return dict(result.modifications), frozenset(result.unread)
 
     def instance_states(self, volumes: Iterable[Volume]) -> dict[str, str]:
         """The state of the instance each volume is attached to, by volume id; left out where unknown."""
         instances = {v.volume_id: v.instance_id for v in volumes if v.instance_id}
         result = self.ec2.instance_states(sorted(set(instances.values())))
-        self._add_failures(result.unread)
+        self.add_failures(result.unread)
         self.instance_names |= {v: result.names[i] for v, i in instances.items() if i in result.names}
         return {
             volume_id: result.states[instance_id]
@@ -229,7 +233,7 @@ class Collector:
         instances = {v.volume_id: v.instance_id for v in volumes if v.instance_id}
         result = self.ec2.instance_states(sorted(set(instances.values())))
         limits_result = self.ec2.ebs_limits(sorted(set(result.types.values())))
-        self._add_failures({**result.unread, **limits_result.unread})
+        self.add_failures({**result.unread, **limits_result.unread})
         limits = {
             i: limits_result.limits[instance_type]
             for i, instance_type in result.types.items()
@@ -277,7 +281,7 @@ class Collector:
             for metric in ("VolumeReadOps", "VolumeWriteOps")
         ]
         result = self._read(queries, span_s)
-        self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        self.add_failures({query.resource_id: failure for query, failure in result.unread.items()})
         self._add_messages(result.messages)
         pairs = zip(ids, queries[::2], queries[1::2], strict=True)
         return {i: (result.series.get(reads), result.series.get(writes)) for i, reads, writes in pairs}
@@ -289,7 +293,7 @@ class Collector:
         if self.wall_clock_s - self.now_s > _DRAIN_METRICS_TIME_LIMIT_S:
             return dict.fromkeys(volume_ids, DrainMetrics(read_error="this pass took too long for it"))
         result = self.drain_metrics_reader.read(volume_ids, self.now_s)
-        self._add_failures(result.unread)
+        self.add_failures(result.unread)
         return result.drain_metrics
 
     def bucket_balances(self, due: Iterable[DueBucket]) -> dict[str, Series | AwsFailure]:
@@ -321,7 +325,7 @@ class Collector:
             if due_bucket.kind.companion is not None
         }
         result = self._read(list(dict.fromkeys(queries.values())), span_s) if queries else MetricsResult()
-        self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        self.add_failures({query.resource_id: failure for query, failure in result.unread.items()})
         return {subject for subject, query in queries.items() if result.series.get(query)}
 
     def named_metrics(
@@ -338,7 +342,7 @@ class Collector:
             for name, spec in metrics.items()
         }
         result = self._read(list(queries.values()), span_s) if queries else MetricsResult()
-        self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        self.add_failures({query.resource_id: failure for query, failure in result.unread.items()})
         self._add_messages(result.messages)
         read: dict[str, dict[str, Series]] = {metric_id: {} for metric_id, _ in queries}
         for (metric_id, name), query in queries.items():
@@ -363,7 +367,7 @@ class Collector:
         }
         wanted = [query for pair in queries.values() for query in pair]
         result = self._read(wanted, OPERATIONS_SPAN_S + self.metric_lag_s) if wanted else MetricsResult()
-        self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        self.add_failures({query.resource_id: failure for query, failure in result.unread.items()})
         return {
             volume_id: (result.series.get(iops, Series()), result.series.get(throughput, Series()))
             for volume_id, (iops, throughput) in queries.items()
@@ -394,7 +398,7 @@ class Collector:
         ]
         start_s = self.now_s - _INSTANCE_BALANCE_SPAN_S
         result = self.cloudwatch.read(queries, start_s=start_s, end_s=self.now_s)
-        self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        self.add_failures({query.resource_id: failure for query, failure in result.unread.items()})
         self._add_messages(result.messages)
         lowest = {q: self._lowest_closed(result.series.get(q)) for q in queries}
         pairs = zip(limits.items(), queries[::2], queries[1::2], strict=True)
@@ -406,7 +410,7 @@ class Collector:
     def _lowest_closed(self, series: Series | None) -> float | None:
         return min(series.closed_by(self.now_s).values, default=None) if series else None
 
-    def _add_failure(self, subject: str, failure: AwsFailure) -> None:
+    def add_failure(self, subject: str, failure: AwsFailure) -> None:
         problem = failure.problem
         self.failures.append(
             Problem(f"{subject}: {problem.cause}", problem.fix, sentence=f"{subject}: {problem}")
@@ -416,7 +420,7 @@ class Collector:
         """CloudWatch speaks of a call as a whole only when its answer is not whole."""
         self.failures += [f"cloudwatch:GetMetricData says: {message}" for message in dict.fromkeys(messages)]
 
-    def _add_failures(self, failures: Mapping[str, AwsFailure]) -> None:
+    def add_failures(self, failures: Mapping[str, AwsFailure]) -> None:
         """One line for each sort of failure, however many it struck."""
         counts = Counter((failure.action, failure.code) for failure in failures.values())
         examples = {(failure.action, failure.code): failure for failure in failures.values()}

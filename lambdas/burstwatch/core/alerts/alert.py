@@ -15,6 +15,7 @@ from burstwatch.core.assessment.resource import Resource, type_name_of
 from burstwatch.core.assessment.severity import BALANCE_REASON, PACE_REASON, Level
 from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.buckets.sparkline import describe_balance_history
+from burstwatch.core.buckets.units import BYTES, format_drain, format_limit, format_size
 from burstwatch.core.ebs.display_name import claim_of, cluster_of, display_name_of
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
 from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT, HDD_RATES
@@ -645,7 +646,8 @@ def _format_title_detail(alert: Alert) -> str:
             progress = f" while AWS makes it {target_text}" if target_text else ""
             time_left = _format_time_left(alert.forecast)
             if not alert.is_about_volumes:
-                time_left = f"{_credits(alert)}: {time_left.removeprefix('is ')}"
+                outlook = str(alert.evidence.get("outlook") or "").partition(";")[0]
+                time_left = f"{_credits(alert)}: {outlook or time_left.removeprefix('is ')}"
             detail = f"{time_left}{progress}"
     return detail
 
@@ -655,7 +657,8 @@ def _format_exhausted(alert: Alert) -> str:
         return f"has no credits left while AWS makes it {target_text}"
     if _is_refilling(alert.forecast):
         return f"is refilling, {alert.reading['burst_balance_pct']:.1f} % so far"
-    return f"is out of {_credits(alert)}, throttled to {_format_baseline(alert.reading)}"
+    limit = alert.evidence.get("limit_when_empty") or _format_baseline(alert.reading)
+    return f"is out of {_credits(alert)}, throttled to {limit}"
 
 
 def _credits(alert: Alert) -> str:
@@ -667,7 +670,7 @@ def _format_baseline(reading: Mapping[str, Any]) -> str:
     """``300 IOPS``; an alert of the first version has no unit."""
     if reading["baseline"] is None:
         return f"{reading['baseline_iops']:,} IOPS"
-    return f"{round(reading['baseline'], 1):,.10g} {reading['baseline_unit']}"
+    return format_limit(reading["baseline"], reading["baseline_unit"])
 
 
 def _is_refilling(forecast: Mapping[str, Any]) -> bool:
@@ -761,9 +764,9 @@ def _format_flow(forecast: Mapping[str, Any], unit: str) -> str | None:
     """``draining at 2,100 credits/s``; None if the balance neither drains steadily nor refills."""
     rate_per_s = forecast.get("drain_per_s") or 0.0
     if round(rate_per_s) < 0:
-        return f"refilling at {_format_rate(-rate_per_s)} {unit}/s"
+        return f"refilling at {format_drain(-rate_per_s, unit)}"
     if rate_per_s > 0 and forecast.get("time_to_empty_s") is not None:
-        return f"draining at {_format_rate(rate_per_s)} {unit}/s"
+        return f"draining at {format_drain(rate_per_s, unit)}"
     return None
 
 
@@ -788,18 +791,17 @@ def _credits_sentence(alert: Alert) -> str | None:
     reading = alert.reading
     if reading.get("credits") is None or reading.get("burst_balance_pct") is None:
         return None
+    unit = _unit(reading)
+    amount = format_size(reading["credits"]) if unit == BYTES else f"{reading['credits']:,} {unit}"
+    if outlook := alert.evidence.get("outlook"):
+        return f"{amount} left: {outlook}."
     model = f"{alert.volume['size_gib']} GiB" if alert.is_about_volumes else alert.resource["instance_type"]
-    credits_left = f"{reading['credits']:,} {_unit(reading)} left"
-    return f"{credits_left}; baseline {_format_baseline(reading)} ({model})."
+    return f"{amount} left; baseline {_format_baseline(reading)}{f' ({model})' if model else ''}."
 
 
 def _unit(reading: Mapping[str, Any]) -> str:
     """What people call one unit of the balance; an alert of the first version has no unit."""
     return "credits" if reading["unit"] in (None, "operations") else str(reading["unit"])
-
-
-def _format_rate(per_s: float) -> str:
-    return f"{per_s:,.0f}" if per_s >= 10 else f"{per_s:.1f}"  # noqa: PLR2004 - one digit says too little
 
 
 def _digest_sentences(alert: Alert) -> list[str]:

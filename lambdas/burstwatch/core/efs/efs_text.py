@@ -1,20 +1,13 @@
 """What people read about an EFS file system: rates, load and outlook."""
 
 from burstwatch.core.buckets.outlook import describe_outlook
+from burstwatch.core.buckets.units import format_rate
 from burstwatch.core.efs.efs_bucket import (
-    MIB,
     efs_bucket,
     idle_refill_s,
     limit_when_empty_per_s,
     metered,
 )
-
-
-def format_rate(bytes_per_s: float) -> str:
-    """``2.8 MiB/s``, ``37 MiB/s``, ``0.05 MiB/s``."""
-    mib_s = bytes_per_s / MIB
-    digits = 0 if mib_s >= 10 or mib_s == round(mib_s) else 1 if mib_s >= 1 else 2  # noqa: PLR2004 - digits that matter
-    return f"{mib_s:,.{digits}f} MiB/s"
 
 
 def describe_efs_outlook(

@@ -21,11 +21,11 @@ from datetime import date
 from math import ceil, isfinite
 from typing import Final
 
+from burstwatch.core.buckets.units import format_rate
 from burstwatch.core.definition import DefinitionChange, Vocabulary, change_definition
 from burstwatch.core.durations import DAY_S, HOUR_S
 from burstwatch.core.ebs.pricing import HOURS_PER_MONTH
 from burstwatch.core.efs.efs_bucket import GIB, MIB, baseline_per_s, efs_bucket, metered
-from burstwatch.core.efs.efs_text import format_rate
 from burstwatch.core.efs.file_system import AVAILABLE, FileSystem, ThroughputMode
 from burstwatch.core.text import format_usd
 

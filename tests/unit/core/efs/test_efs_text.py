@@ -1,7 +1,8 @@
 import pytest
 
+from burstwatch.core.buckets.units import format_rate
 from burstwatch.core.efs.efs_bucket import GIB, MIB
-from burstwatch.core.efs.efs_text import describe_efs_outlook, describe_metered_load, format_rate
+from burstwatch.core.efs.efs_text import describe_efs_outlook, describe_metered_load
 
 
 def test_the_outlook_of_58_gib_is_in_the_units_that_people_know():
