@@ -1,4 +1,4 @@
-"""``burstctl assess``: which volumes and instances will be empty, and when."""
+"""``burstctl assess``: which volumes and other resources will be empty, and when."""
 
 import shlex
 from dataclasses import replace
@@ -49,6 +49,7 @@ class _Kinds(click.ParamType[frozenset[ResourceType]]):
         ("burstctl assess ci-7 --region eu-west-1", "one volume, elsewhere"),
         ("burstctl assess --region eu-west-1 --region us-east-1", "two regions; --region all: every one"),
         ("burstctl assess --kind ebs,instance", "also the EBS credits of EC2 instances"),
+        ("burstctl assess --kind efs,rds", "the file systems and the databases of the region"),
         ("burstctl assess --json | jq '.volumes[0]'", "the most urgent one, for programs"),
     ),
     page="runbooks/BurstBalanceDraining.md",
@@ -62,13 +63,13 @@ class _Kinds(click.ParamType[frozenset[ResourceType]]):
     "kinds",
     type=_Kinds(),
     metavar="KIND[,KIND]",
-    help="Look at these kinds only: ebs, instance. Default: those that the policy watches.",
+    help="Look at these kinds only: ebs, instance, efs, rds. Default: those that the policy watches.",
 )
 @common_options
 def assess(
     volumes: tuple[str, ...], options: Options, *, everything: bool, kinds: frozenset[ResourceType] | None
 ) -> ExitCode:
-    """Show which volumes and instances will run out of credits, and when.
+    """Show which volumes and other resources will run out of credits, and when.
 
     Looks at the VOLUMEs given, or at every watched resource of the region; changes nothing.
 

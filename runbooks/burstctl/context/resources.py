@@ -4,24 +4,29 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from burstctl.cli.options import INSTANCE_ID, VOLUME_ID
+from burstctl.cli.options import DATABASE_ID, FILE_SYSTEM_ID, INSTANCE_ID, VOLUME_ID
 from burstctl.cli.output import list_first
 from burstctl.cli.tag_filter import TagTerm, ec2_filters
 from burstctl.context.context import CommandContext
 from burstctl.render.volume import count_resources, format_id_and_name
 from burstwatch.adapters.aws.errors import AwsError, AwsFailure, FailureKind
+from burstwatch.core.assessment.resource import AdvisedResource, Resource, type_name_of
+from burstwatch.core.assessment.resource_buckets import bucket_kinds_of_type
 from burstwatch.core.ebs.display_name import NAME_TAGS, names_of
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.instances.instance import Instance
-from burstwatch.core.instances.instance_buckets import INSTANCE_KINDS
-from burstwatch.core.resource_type import ResourceType, subject_of
+from burstwatch.core.resource_type import ResourceType, subject_of, type_of_id
 from burstwatch.core.text import sanitise
+from burstwatch.engine.resource_readers import find_resources, list_resources
 from burstwatch.wiring.settings import SettingsError
 
 _CLAIM: Final = re.compile(r"(?:claim )?(?:\S+/)?(?P<name>\S+?)(?: in \S+)?")
 """The forms of a claim's name that tables show: ``claim data-0 in prod``, ``prod/data-0``, ``data-0``."""
 
+_RESOURCE_IDS: Final = (VOLUME_ID, INSTANCE_ID, FILE_SYSTEM_ID, DATABASE_ID)
+_DBI_RESOURCE_ID: Final = re.compile(r"db-[A-Z0-9]{16,40}")
+"""The ID that a database keeps when it is renamed: DbiResourceId."""
 _MAX_CANDIDATES: Final = 5  # keeps the message to a few lines
 _MAX_SHOWN_CHARS: Final = 80
 
@@ -70,16 +75,23 @@ def resolve_volume(
 
 
 def resolve_resource(context: CommandContext, word: str) -> str:
-    """The ID of the one volume or instance that the word names; an ID is not looked up.
+    """The ID of the one resource that the word names; an ID is not looked up.
+
+    File systems and databases are found by name if the policy watches them. The ID of a database in RDS
+    (``db-…``) is translated to its name.
 
     Raises:
         ResourceNameError: it names none or several.
         AwsError: AWS does not list the volumes or the instances.
     """
-    if VOLUME_ID.fullmatch(word) or INSTANCE_ID.fullmatch(word):
+    if any(pattern.fullmatch(word) for pattern in _RESOURCE_IDS):
         return word
+    if _DBI_RESOURCE_ID.fullmatch(word):
+        return _database_with_id(context, word)
     volumes = sorted(_volumes_named(context, word), key=lambda volume: volume.volume_id)
-    named: list[Volume | Instance] = [*volumes, *_instances_named(context, word, is_needed=not volumes)]
+    others = _advised_named(context, word)
+    is_needed = not (volumes or others)
+    named: list[Resource] = [*volumes, *_instances_named(context, word, is_needed=is_needed), *others]
     if not named:
         raise _absence_error(context, "volume and no instance", _NAME, word)
     if len(named) > 1:
@@ -88,7 +100,7 @@ def resolve_resource(context: CommandContext, word: str) -> str:
 
 
 def resolve_resources(context: CommandContext, words: Sequence[str]) -> list[str]:
-    """The ID of the volume or instance that each word names, each once and in their order.
+    """The ID of the resource that each word names, each once and in their order.
 
     Raises:
         ResourceNameError: a word names none or several.
@@ -114,11 +126,39 @@ def resolve_instance(context: CommandContext, word: str) -> str:
     return instances[0].instance_id
 
 
+def look_up_resources(
+    context: CommandContext, resource_ids: Sequence[str]
+) -> tuple[list[Resource], list[str], list[str]]:
+    """The resources with these IDs as AWS describes them, the IDs of those that do not exist, and failures.
+
+    What the types of instances and databases allow is not read.
+    """
+    services = context.services
+    collector = services.build_collector(services.clock())
+    found: list[Resource] = []
+    missing: list[str] = []
+    failures: list[str] = []
+    ids_by_kind: dict[ResourceType, list[str]] = {}
+    for resource_id in resource_ids:
+        ids_by_kind.setdefault(type_of_id(resource_id), []).append(resource_id)
+    if volume_ids := ids_by_kind.pop(ResourceType.EBS, []):
+        volumes, missing_volumes = collector.volumes_by_id(volume_ids)
+        found += volumes
+        missing += missing_volumes
+    if instance_ids := ids_by_kind.pop(ResourceType.INSTANCE, []):
+        result = services.ec2.instances_by_id(instance_ids)
+        found += result.instances
+        missing += result.missing
+        failures += [str(failure) for failure in result.unread.values()]
+    others, missing_others = find_resources(collector, [i for ids in ids_by_kind.values() for i in ids])
+    return [*found, *others], [*missing, *missing_others], [*collector.failures, *failures]
+
+
 def ledger_keys_of(resource_id: str) -> list[str]:
-    """The keys under which the ledger remembers the buckets of a volume or an instance."""
-    if not INSTANCE_ID.fullmatch(resource_id):
-        return [resource_id]
-    return [subject_of(ResourceType.INSTANCE, resource_id, kind.name) for kind in INSTANCE_KINDS]
+    """The keys under which the ledger remembers the buckets of a resource."""
+    resource_type = type_of_id(resource_id)
+    kinds = bucket_kinds_of_type(resource_type)
+    return [subject_of(resource_type, resource_id, kind.name) for kind in kinds] or [resource_id]
 
 
 def _resolve(context: CommandContext, word: str, prefers: Callable[[Volume], bool]) -> list[str]:
@@ -154,9 +194,7 @@ def _absence_error(context: CommandContext, noun: str, finder: _Finder, word: st
     )
 
 
-def _ambiguity_error(
-    context: CommandContext, word: str, resources: Sequence[Volume | Instance]
-) -> ResourceNameError:
+def _ambiguity_error(context: CommandContext, word: str, resources: Sequence[Resource]) -> ResourceNameError:
     candidates = list_first([_describe_candidate(resource) for resource in resources], _MAX_CANDIDATES)
     return ResourceNameError(
         f"{sanitise(word, _MAX_SHOWN_CHARS)!r} stands for {count_resources(resources)} in"
@@ -165,9 +203,9 @@ def _ambiguity_error(
     )
 
 
-def _describe_candidate(resource: Volume | Instance) -> str:
-    if isinstance(resource, Instance):
-        return f"{format_id_and_name(resource)} {resource.instance_type}"
+def _describe_candidate(resource: Resource) -> str:
+    if not isinstance(resource, Volume):
+        return f"{format_id_and_name(resource)} {type_name_of(resource)}"
     volume = resource
     place = f", on {volume.instance_id}" if volume.instance_id else ""
     return f"{format_id_and_name(volume)} {volume.volume_type} {volume.size_gib:,} GiB{place}"
@@ -198,6 +236,32 @@ def _instances_named(context: CommandContext, name: str, *, is_needed: bool) -> 
         return []
 
 
+def _advised_named(context: CommandContext, name: str) -> list[AdvisedResource]:
+    """The file systems and databases with this Name tag, and the database that has the name itself.
+
+    Only of the kinds that the policy watches, because reading them needs permissions of their own.
+    """
+    collector = context.services.build_collector(context.services.clock())
+    watched = context.services.policy.resources.watched
+    return [
+        resource
+        for kind in (ResourceType.EFS, ResourceType.RDS)
+        if kind in watched
+        for resource in list_resources(collector, kind) or ()
+        if name in (resource.name, resource.metric_id)
+    ]
+
+
+def _database_with_id(context: CommandContext, dbi_resource_id: str) -> str:
+    assert context.services.rds is not None
+    result = context.services.rds.databases_by_resource_id([dbi_resource_id])
+    for failure in result.unread.values():
+        raise AwsError(failure)
+    if not result.databases:
+        raise _absence_error(context, "database", _DBI, dbi_resource_id)
+    return result.databases[0].resource_id
+
+
 def _list(context: CommandContext, filters: Mapping[str, Sequence[str]]) -> list[Volume]:
     def report(subject: str, failure: AwsFailure) -> None:
         raise ResourceNameError(f"{subject}: {failure}")
@@ -206,4 +270,5 @@ def _list(context: CommandContext, filters: Mapping[str, Sequence[str]]) -> list
 
 
 _NAME: Final = _Finder(_volumes_named, "has the name", is_one=True)
+_DBI: Final = _NAME._replace(description="has the ID")
 _INSTANCE: Final = _Finder(_volumes_of_instance, "is attached to", is_one=False)

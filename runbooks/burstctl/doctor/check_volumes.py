@@ -26,6 +26,7 @@ from burstwatch.core.buckets.series import PERIOD_S
 from burstwatch.core.durations import DAY_S, format_duration_literal
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.guards import AUTOMATIC_QUOTA, QUOTA
+from burstwatch.core.instances.instance import Instance
 from burstwatch.core.policy.policy import CadencePolicy, Mode, Policy
 from burstwatch.core.policy.volume_tags import read_tags
 from burstwatch.core.text import format_count, format_duration, format_instant, format_usd
@@ -172,7 +173,7 @@ def _unwatched_finding(
 ) -> Finding:
     subject = f"{count_resources(resources)} that cannot be judged, {_format_first(resources)}"
     first = resources[0].resource_id
-    shown_by = "explain" if isinstance(resources[0], Volume) else "which"
+    shown_by = "which" if isinstance(resources[0], Instance) else "explain"
     commands = (context.burstctl_command(shown_by, first),)
     if first in context.ledger().states_of({first}).unreadable:
         fix = "use the newest burstwatch that ever wrote to the ledger, or give up what it remembers"

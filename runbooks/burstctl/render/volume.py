@@ -33,6 +33,8 @@ def count_resources(resources: Iterable[Resource]) -> str:
     """``1 volume``, ``12 volumes and 3 instances``; ``0 volumes`` without a resource."""
     counts = Counter(resource.resource_type for resource in resources)
     parts = [format_count(count, kind.noun) for kind in ResourceType if (count := counts[kind])]
+    if len(parts) > 2:  # noqa: PLR2004 - commas from three parts on
+        parts = [", ".join(parts[:-1]), parts[-1]]
     return " and ".join(parts) or format_count(0, ResourceType.EBS.noun)
 
 

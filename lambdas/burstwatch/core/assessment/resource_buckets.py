@@ -23,6 +23,7 @@ from burstwatch.core.rds.rds_buckets import (
     no_storage_bucket_reason,
     not_running_reason,
 )
+from burstwatch.core.resource_type import ResourceType
 
 _UNKNOWN_BUCKET: Final = Bucket(capacity=0, refill_per_s=1, burst_per_s=1, is_inferred=True)
 """Stands for the bucket of a type whose limits are not known: nothing is computed from it."""
@@ -35,11 +36,21 @@ class NotPolled(NamedTuple):
     detail: str | None
 
 
+_KINDS: Final = {
+    ResourceType.INSTANCE: INSTANCE_KINDS,
+    ResourceType.EFS: EFS_KINDS,
+    ResourceType.RDS: RDS_KINDS,
+}
+
+
+def bucket_kinds_of_type(resource_type: ResourceType) -> tuple[BucketKind, ...]:
+    """The kinds of buckets that a resource of this type may have; none for a volume, which is its bucket."""
+    return _KINDS.get(resource_type, ())
+
+
 def bucket_kinds_of(resource: AdvisedResource) -> tuple[BucketKind, ...]:
     """The kinds of buckets that such a resource may have."""
-    if isinstance(resource, FileSystem):
-        return EFS_KINDS
-    return RDS_KINDS if isinstance(resource, DbInstance) else INSTANCE_KINDS
+    return _KINDS[resource.resource_type]
 
 
 def find_bucket(resource: AdvisedResource, kind: BucketKind) -> Bucket | None:

@@ -13,7 +13,8 @@ _TIB: Final = 2**40
 def format_rate(bytes_per_s: float) -> str:
     """``2.8 MiB/s``, ``37 MiB/s``, ``0.05 MiB/s``."""
     mib_s = bytes_per_s / _MIB
-    digits = 0 if mib_s >= 10 or mib_s == round(mib_s) else 1 if mib_s >= 1 else 2  # noqa: PLR2004 - digits that matter
+    is_whole = mib_s == round(mib_s) or round(mib_s, 1) >= 10  # noqa: PLR2004 - digits that matter
+    digits = 0 if is_whole else 1 if mib_s >= 1 else 2
     return f"{mib_s:,.{digits}f} MiB/s"
 
 

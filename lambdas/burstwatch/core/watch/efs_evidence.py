@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.assessment.assess_resource import METRIC_LATENESS_S
 from burstwatch.core.assessment.drain_cause import DrainMetrics
 from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.buckets.series import Series
@@ -96,10 +97,6 @@ class EfsEvidence:
         file_system, forecast = self.file_system, assessment.forecast
         lead = policy.cadence.act_lead
         rates = {name: self._recent_rate(name) for name in ("metered", "read", "written")}
-        read_per_s, written_per_s = rates["read"], rates["written"]
-        sentences = []
-        if read_per_s is not None and written_per_s is not None:
-            sentences.append(f"In the last half hour: {describe_metered_load(read_per_s, written_per_s)}")
         outlook = None
         if forecast is not None and forecast.soonest_empty_s is not None:
             outlook = describe_efs_outlook(
@@ -108,7 +105,7 @@ class EfsEvidence:
                 soonest_empty_s=forecast.soonest_empty_s,
             )
         return {
-            "witness": [*sentences, *lead_sentences(lead, wanted_lead)],
+            "witness": [*self.recent_load_sentences(), *lead_sentences(lead, wanted_lead)],
             "outlook": outlook,
             "limit_when_empty": format_rate(limit_when_empty_per_s(file_system.standard_bytes)),
             **{f"{name}_per_s": rounded_or_none(rate) for name, rate in rates.items()},
@@ -116,12 +113,17 @@ class EfsEvidence:
             "act_lead_s": round(lead.total_seconds()),
         }
 
+    def recent_load_sentences(self) -> list[str]:
+        """The rate and the kind of I/O that drain the bucket now; nothing if they were not read."""
+        read_per_s, written_per_s = self._recent_rate("read"), self._recent_rate("written")
+        if read_per_s is None or written_per_s is None:
+            return []
+        return [f"In the last half hour: {describe_metered_load(read_per_s, written_per_s)}"]
+
     def _recent_rate(self, name: str) -> float | None:
-        """Bytes per second in the half hour up to the newest datapoint of any of these metrics."""
+        """Bytes per second in the newest half hour of which no minute may be missing any more."""
         series = self.series.get(name)
         if series is None:
             return None
-        ends = [known.newest.end_at_s for known in self.series.values() if known.newest is not None]
-        if not ends:
-            return 0.0
-        return sum(series.since(max(ends) - _RECENT_S).values) / _RECENT_S
+        end_s = int(self.now_s - METRIC_LATENESS_S) // _PERIOD_S * _PERIOD_S
+        return sum(series.closed_by(end_s).since(end_s - _RECENT_S).values) / _RECENT_S
