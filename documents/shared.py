@@ -118,7 +118,7 @@ class StandingHoldDocument(TypedDict):
 
     volume_id: Annotated[
         ResourceId | None,
-        Field(description="What is held, also if it is no volume; null for a hold on everything."),
+        Field(description="What is held, also if that is not a volume; null for a hold on everything."),
     ]
     resource_id: Annotated[ResourceId | None, Field(description="The same.")]
     by: str

@@ -213,13 +213,13 @@ def find_resources(
     ids_by_kind: dict[ResourceType, list[str]] = {}
     for resource_id in resource_ids:
         ids_by_kind.setdefault(type_of_id(resource_id), []).append(resource_id)
-    found: list[AdvisedResource] = []
+    existing: list[AdvisedResource] = []
     missing: list[str] = []
     for kind, ids in ids_by_kind.items():
-        found_of_kind, missing_of_kind = _READERS[kind](collector).find(ids)
-        found += found_of_kind
+        existing_of_kind, missing_of_kind = _READERS[kind](collector).find(ids)
+        existing += existing_of_kind
         missing += missing_of_kind
-    return found, missing
+    return existing, missing
 
 
 def read_evidence(collector: Collector, resources: Iterable[AdvisedResource]) -> dict[str, Evidence]:

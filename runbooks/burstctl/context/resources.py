@@ -135,7 +135,7 @@ def look_up_resources(
     """
     services = context.services
     collector = services.build_collector(services.clock())
-    found: list[Resource] = []
+    existing: list[Resource] = []
     missing: list[str] = []
     failures: list[str] = []
     ids_by_kind: dict[ResourceType, list[str]] = {}
@@ -143,15 +143,15 @@ def look_up_resources(
         ids_by_kind.setdefault(type_of_id(resource_id), []).append(resource_id)
     if volume_ids := ids_by_kind.pop(ResourceType.EBS, []):
         volumes, missing_volumes = collector.volumes_by_id(volume_ids)
-        found += volumes
+        existing += volumes
         missing += missing_volumes
     if instance_ids := ids_by_kind.pop(ResourceType.INSTANCE, []):
         result = services.ec2.instances_by_id(instance_ids)
-        found += result.instances
+        existing += result.instances
         missing += result.missing
         failures += [str(failure) for failure in result.unread.values()]
     others, missing_others = find_resources(collector, [i for ids in ids_by_kind.values() for i in ids])
-    return [*found, *others], [*missing, *missing_others], [*collector.failures, *failures]
+    return [*existing, *others], [*missing, *missing_others], [*collector.failures, *failures]
 
 
 def ledger_keys_of(resource_id: str) -> list[str]:

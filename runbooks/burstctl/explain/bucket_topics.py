@@ -100,8 +100,8 @@ def _describe_balance(explanation: BucketExplanation) -> list[str]:
     assert assessment.sample is not None
     assert assessment.age_s is not None
     share = (
-        f"{assessment.sample.value:.1f} % of {_shown(assessment, assessment.bucket.capacity):,.0f} ="
-        f" {_shown(assessment, _credits_left(assessment)):,.0f} {_unit(assessment)}"
+        f"{assessment.sample.value:.1f} % of {_in_unit(assessment, assessment.bucket.capacity):,.0f} ="
+        f" {_in_unit(assessment, _credits_left(assessment)):,.0f} {_unit(assessment)}"
     )
     period_s = assessment.kind.period_s
     length = "minute" if period_s == PERIOD_S else f"{period_s // PERIOD_S} minutes"
@@ -123,7 +123,7 @@ def _unit(assessment: Assessment) -> str:
     return "MiB" if assessment.kind.unit == BYTES else assessment.kind.unit
 
 
-def _shown(assessment: Assessment, amount: float) -> float:
+def _in_unit(assessment: Assessment, amount: float) -> float:
     """An amount, or a rate, in that unit."""
     return amount / MIB if assessment.kind.unit == BYTES else amount
 
@@ -135,9 +135,9 @@ def _describe_bound(explanation: BucketExplanation, forecast: Forecast) -> list[
     bucket = assessment.bucket
     lasting_s = _credits_left(assessment) / bucket.highest_drain_per_s
     burst, refill = (
-        f"{round(_shown(assessment, rate), 1):,.10g}" for rate in (bucket.burst_per_s, bucket.refill_per_s)
+        f"{round(_in_unit(assessment, rate), 1):,.10g}" for rate in (bucket.burst_per_s, bucket.refill_per_s)
     )
-    credits_left = _shown(assessment, _credits_left(assessment))
+    credits_left = _in_unit(assessment, _credits_left(assessment))
     worst_case = f"{credits_left:,.0f} / ({burst} - {refill}) = {lasting_s:,.0f} s"
     deduction = f"less the {assessment.age_s:,.0f} s since the datapoint"
     soonest_at = format_time(explanation.now_s + forecast.soonest_empty_s, explanation.now_s)
@@ -162,7 +162,7 @@ def _describe_drains(assessment: Assessment, forecast: Forecast) -> list[str]:
 def _drain_line(assessment: Assessment, drain: DrainRate, *, is_selected: bool) -> str:
     empty_in_s = _empty_in_s(assessment, drain)
     depletion = "not falling" if empty_in_s is None else f"empty in {format_duration(empty_in_s)}"
-    rate = round(_shown(assessment, drain.credits_per_s), 1 if assessment.kind.unit == BYTES else None) or 0
+    rate = round(_in_unit(assessment, drain.credits_per_s), 1 if assessment.kind.unit == BYTES else None) or 0
     span = f"over {drain.duration_s // 60} min"
     return f"{span}: {rate:,} {_unit(assessment)}/s, {depletion}{' <-' if is_selected else ''}"
 
@@ -203,8 +203,8 @@ def _describe_estimate(explanation: BucketExplanation, forecast: Forecast) -> li
     assert forecast.drain_per_s is not None
     lasting_s = _credits_left(explanation.assessment) / forecast.drain_per_s
     assessment = explanation.assessment
-    credits_left = _shown(assessment, _credits_left(assessment))
-    drain = _shown(assessment, forecast.drain_per_s)
+    credits_left = _in_unit(assessment, _credits_left(assessment))
+    drain = _in_unit(assessment, forecast.drain_per_s)
     digits = 1 if assessment.kind.unit == BYTES else 0
     division = f"{credits_left:,.0f} / {drain:,.{digits}f} = {lasting_s:,.0f} s"
     depletion = f"empty {_format_depletion(explanation.now_s, forecast.time_to_empty_s)}"

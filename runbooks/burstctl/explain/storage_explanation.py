@@ -209,9 +209,15 @@ def _recommended_change(explanation: StorageExplanation) -> _Change | None:
         mode = evidence.mode_recommendation()
         if mode is None:
             return None
+        lasting = evidence.lasting_recommendation()
         return _Change(
             action=f"{mode.command} --region {explanation.region}" if mode.command else "leave it as it is",
-            reasons=[capitalise(mode.reason), *([capitalise(mode.blocked)] if mode.blocked else [])],
+            reasons=[
+                capitalise(mode.reason),
+                *([capitalise(mode.blocked)] if mode.blocked else []),
+                *([f"If the load of the last half hour lasts: {lasting.reason}"] if lasting else []),
+                *([f"{lasting.command} --region {explanation.region}"] if lasting else []),
+            ],
             cautions=mode.cautions,
             options=mode.options,
             definition=mode.definition,

@@ -136,8 +136,8 @@ def _look_up(
     context: CommandContext, resource_id: str
 ) -> tuple[Resource | None, Sequence[str], Sequence[str]]:
     """The resource as AWS describes it; else whether it is missing, or why that is not known."""
-    found, missing, failures = look_up_resources(context, [resource_id])
-    return next(iter(found), None), missing, failures
+    existing, missing, failures = look_up_resources(context, [resource_id])
+    return next(iter(existing), None), missing, failures
 
 
 def _read_history(context: CommandContext, resource_id: str, since: timedelta | None) -> _History:

@@ -65,6 +65,19 @@ class EfsEvidence:
         load = self.load
         return recommend_mode(self.file_system, load) if load is not None else None
 
+    def lasting_recommendation(self) -> ModeRecommendation | None:
+        """The mode if the load of the last half hour lasts; None if its load of a day says as much.
+
+        A load that has begun a few hours ago is hardly seen in a day, and may still empty the bucket.
+        """
+        by_day = self.mode_recommendation()
+        read, written, metered = map(self._recent_rate, ("read", "written", "metered"))
+        if by_day is None or by_day.command is not None or read is None or written is None or metered is None:
+            return None
+        load = EfsLoad(read_bytes=read * DAY_S, written_bytes=written * DAY_S, peak_metered_per_s=metered)
+        lasting = recommend_mode(self.file_system, load)
+        return lasting if lasting.command is not None else None
+
     def load_of(self, _kind: BucketKind) -> None:
         """AWS documents the capacity: no load is needed to find it."""
         return
@@ -78,6 +91,17 @@ class EfsEvidence:
         recommendation = self.mode_recommendation()
         if recommendation is None:
             return Recommendation(action="look at MeteredIOBytes in CloudWatch: its load could not be read")
+        lasting = self.lasting_recommendation()
+        if lasting is not None:
+            by_day = f"By its load of a day, bursting mode is enough: {recommendation.chosen.reason}"
+            return Recommendation(
+                action=f"{lasting.command} --region {location.region}",
+                reasons=(
+                    *(caution.rstrip(".") for caution in lasting.cautions),
+                    f"{by_day}. If the load of the last half hour lasts: {lasting.reason}",
+                ),
+                caveat=lasting.blocked,
+            )
         options = ", ".join(
             f"{option} {format_usd(option.usd_per_month)}" for option in recommendation.options
         )

@@ -154,7 +154,7 @@ def test_explain_finds_a_database_by_the_id_of_rds(cli, lab, orders):
         ("db:gone", "no database db:gone in us-east-1"),
     ],
 )
-def test_what_does_not_exist_is_said_so(cli, lab, name, message):
+def test_each_command_reports_what_does_not_exist(cli, lab, name, message):
     for command in ("explain", "history", "hold"):
         options = ["--for", "1h", "--reason", "x", *ledger_of(cli)] if command == "hold" else []
         result = cli.run(command, name, *options)
