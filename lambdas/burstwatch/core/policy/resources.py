@@ -114,7 +114,8 @@ class EfsPolicy:
     def faults(self) -> Iterator[Fault]:
         """Settings out of their range."""
         path = "resources.efs"
-        yield from range_faults(f"{path}.metric_lag", self.metric_lag, 11 * _MINUTE, _HOUR)
+        # A period counts when it has been over for five minutes, so that none of its minutes is missing.
+        yield from range_faults(f"{path}.metric_lag", self.metric_lag, 15 * _MINUTE, _HOUR)
         yield from range_faults(f"{path}.act_lead", self.act_lead, _MINUTE, 4 * _HOUR)
         yield from range_faults(f"{path}.critical_within", self.critical_within, _MINUTE, 5 * _HOUR)
         if self.warning_within <= self.critical_within:
