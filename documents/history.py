@@ -48,7 +48,7 @@ class HistoryDocument(TypedDict):
     generated_at: Instant
     ledger: str
     volume_id: str
-    """The ID that was asked for, also if it is that of an instance."""
+    """The requested ID, also if it is that of an instance."""
     resource_id: str
     """The same."""
     entries: list[EntryDocument]

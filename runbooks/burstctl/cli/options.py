@@ -215,7 +215,7 @@ class Command(click.Command):
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_help_text(ctx, formatter)
         types = [parameter.type for parameter in self.params]
-        for name_type in (each for each in types if isinstance(each, ResourceName)):
+        for name_type in (name_type for name_type in types if isinstance(name_type, ResourceName)):
             formatter.write_paragraph()
             with formatter.indentation():
                 formatter.write_text(name_type.accepts)

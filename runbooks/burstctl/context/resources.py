@@ -99,14 +99,14 @@ def resolve_resource(context: CommandContext, word: str) -> str:
     return named[0].resource_id
 
 
-def resolve_resources(context: CommandContext, words: Sequence[str]) -> list[str]:
-    """The ID of the resource that each word names, each once and in their order.
+def resolve_resources(context: CommandContext, names: Sequence[str]) -> list[str]:
+    """The ID of the resource that each name belongs to, each once and in their order.
 
     Raises:
         ResourceNameError: a word names none or several.
         AwsError: AWS does not list the volumes or the instances.
     """
-    return list(dict.fromkeys(resolve_resource(context, word) for word in words))
+    return list(dict.fromkeys(resolve_resource(context, name) for name in names))
 
 
 def resolve_instance(context: CommandContext, word: str) -> str:

@@ -39,10 +39,9 @@ def lead_sentences(lead: timedelta, wanted_lead: timedelta) -> list[str]:
     """The time to act that a bucket can give, if that is less than the policy wants."""
     if lead >= wanted_lead:
         return []
-    wanted, given = (format_duration(duration.total_seconds()) for duration in (wanted_lead, lead))
-    return [
-        f"At full load it may be empty before the {wanted} that the policy keeps for acting: it gives {given}"
-    ]
+    wanted, possible = (format_duration(duration.total_seconds()) for duration in (wanted_lead, lead))
+    reason = f"At full load it may be empty before the {wanted} that the policy keeps for acting"
+    return [f"{reason}: it gives {possible}"]
 
 
 def capacity_sentences(assessment: Assessment) -> list[str]:

@@ -155,7 +155,7 @@ def test_a_malformed_id_is_a_usage_error(cli, lab):
     assert "'i-0123' is not a valid instance ID" in result.err
 
 
-def test_a_stopped_instance_says_so_and_is_no_failure(cli, lab):
+def test_a_stopped_instance_is_reported_without_a_failure(cli, lab):
     add_lab_instance(lab, INSTANCE, "t3.medium", state="stopped")
     add_gp3(lab)
     result = cli.run("explain", INSTANCE)
@@ -163,7 +163,7 @@ def test_a_stopped_instance_says_so_and_is_no_failure(cli, lab):
     assert "unknown: it is stopped" in result.out
 
 
-def test_an_ignored_instance_is_only_said_to_be_ignored(cli, lab):
+def test_an_ignored_instance_is_reported_as_ignored(cli, lab):
     add_lab_instance(lab, INSTANCE, "t3.medium", tags={"burstwatch:ignore": "true"})
     add_gp3(lab)
     result = cli.run("explain", INSTANCE)

@@ -37,7 +37,7 @@ def alerts_in(result):
     return result.err.count("EXHAUSTED: ")
 
 
-def test_a_hold_stops_the_alerts_about_the_instance_and_says_so(cli, draining):
+def test_a_hold_stops_the_alerts_about_the_instance(cli, draining):
     held = place_hold(cli, draining)
     watched = cli.run("watch", "--once")
 
