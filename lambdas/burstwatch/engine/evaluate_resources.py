@@ -1,7 +1,8 @@
 """From the buckets of resources other than volumes that are due to a decision about each."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -14,6 +15,7 @@ from burstwatch.core.assessment.resource import AdvisedResource
 from burstwatch.core.assessment.resource_buckets import bucket_kinds_of
 from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import silencing_hold
 from burstwatch.core.policy.bucket_policy import wanted_lead
@@ -28,6 +30,7 @@ from burstwatch.engine.evaluate_volumes import (
     drop_missing,
     drop_state_of,
     isolate_errors,
+    record_internal_error,
     release_samples,
     unreadable_decision,
 )
@@ -50,8 +53,14 @@ def list_buckets(watch_pass: WatchPass) -> list[DueBucket]:
     watched = watch_pass.services.policy.resources.watched
     buckets: list[DueBucket] = []
     for kind in ADVISED_KINDS:
-        if kind in watched:
-            buckets += buckets_of(list_resources(watch_pass.collector, kind) or ())
+        if kind not in watched:
+            continue
+        resources: Sequence[AdvisedResource] | None = None
+        with _isolate_kind(watch_pass, kind):
+            resources = list_resources(watch_pass.collector, kind)
+        if resources is None:
+            watch_pass.collector.unread_kinds.add(kind)
+        buckets += buckets_of(resources or ())
     return buckets
 
 
@@ -82,22 +91,29 @@ def read_remembered_buckets(
 
     Those of ``unread_kinds`` are left as they are.
     """
-    wanted: set[str] = set()
+    wanted: dict[ResourceType, set[str]] = {}
     watched_kinds = watch_pass.services.policy.resources.watched
     for subject in subjects:
         kind = type_of_id(subject)
         if is_volume_subject(subject) or kind in unread_kinds:
             continue
         if kind in watched_kinds:
-            wanted.add(subject)
+            wanted.setdefault(kind, set()).add(subject)
         else:
             drop_state_of(watch_pass, subject, f"{kind.noun}s are not watched any more")
-    if not wanted:
-        return []
-    resources, missing = find_resources(watch_pass.collector, {resource_id_in(i) for i in wanted})
-    missing_ids = set(missing)
-    drop_missing(watch_pass, [subject for subject in wanted if resource_id_in(subject) in missing_ids])
-    return [due for due in buckets_of(resources) if due.subject in wanted]
+    buckets: list[DueBucket] = []
+    for kind, subjects_of_kind in wanted.items():
+        with _isolate_kind(watch_pass, kind):
+            resources, missing = find_resources(
+                watch_pass.collector, {resource_id_in(subject) for subject in subjects_of_kind}
+            )
+            missing_ids = set(missing)
+            drop_missing(
+                watch_pass,
+                [subject for subject in subjects_of_kind if resource_id_in(subject) in missing_ids],
+            )
+            buckets += (due for due in buckets_of(resources) if due.subject in subjects_of_kind)
+    return buckets
 
 
 def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueBucket]) -> list[Decision]:
@@ -145,9 +161,23 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueBucket]) -> list[D
 
 def _read_evidence(watch_pass: WatchPass, troubled: Sequence[AdvisedResource]) -> Mapping[str, Evidence]:
     """What else is known of these resources, by ID; no alert is lost over what goes wrong here."""
-    with isolate_errors(watch_pass, "what else is known of the resources in trouble"):
-        return read_evidence(watch_pass.collector, troubled)
-    return {}
+    evidence: dict[str, Evidence] = {}
+    for kind in ADVISED_KINDS:
+        with _isolate_kind(watch_pass, kind):
+            resources = [resource for resource in troubled if resource.resource_type is kind]
+            evidence |= read_evidence(watch_pass.collector, resources)
+    return evidence
+
+
+@contextmanager
+def _isolate_kind(watch_pass: WatchPass, kind: ResourceType) -> Iterator[None]:
+    """Let an internal error about one kind fail the pass without hiding the other kinds."""
+    try:
+        yield
+    except BurstwatchError:  # such as a lost lease: the whole pass is concerned
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, other kinds must be looked at; it is reported
+        record_internal_error(watch_pass, f"not all {kind.noun}s were evaluated", error)
 
 
 def _decide(

@@ -292,11 +292,14 @@ def isolate_errors(watch_pass: WatchPass, volume_id: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, the others must be looked at; it is reported
-        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        watch_pass.internal_errors.append(
-            f"{volume_id} was not evaluated because of an internal error: {reason}"
-        )
-        watch_pass.collector.failures.append(watch_pass.internal_errors[-1])
+        record_internal_error(watch_pass, f"{volume_id} was not evaluated", error)
+
+
+def record_internal_error(watch_pass: WatchPass, effect: str, error: Exception) -> None:
+    """Record a mistake of ours, and what it prevented: the pass goes on, and fails in the end."""
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    watch_pass.internal_errors.append(f"{effect} because of an internal error: {reason}")
+    watch_pass.collector.failures.append(watch_pass.internal_errors[-1])
 
 
 def read_remembered_volumes(watch_pass: WatchPass, volume_ids: AbstractSet[str]) -> list[Volume]:

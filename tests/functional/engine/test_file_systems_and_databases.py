@@ -13,6 +13,7 @@ from burstlab.model.clock import LabClock
 from burstlab.model.database import LabDatabase
 from burstlab.model.file_system import LabFileSystem
 from burstlab.model.fleet import LabFleet, LabSettings
+from burstwatch.adapters.aws.efs import EfsReader
 from burstwatch.core.alerts.alert import AlertKind, format_sentences, format_title
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
@@ -279,6 +280,28 @@ def test_access_denied_for_one_service_is_loud_and_leaves_the_other_alone(
     assert failures
     assert all(denied in str(failure) for failure in failures)
     assert all(report.unreadable_count for report in reports if report.failures)
+
+
+@pytest.mark.parametrize("method", ["file_systems", "file_systems_by_id"])
+def test_an_internal_error_about_one_kind_hides_no_other(watch, lab, recorder, monkeypatch, method):
+    add_file_system(lab, balance_pct=0, load="steady:400@256%0")
+    add_database(lab, load="steady:3000@16%0")
+    warm_up(lab)
+    watch_for(watch, lab, 2)
+    recorder.alerts.clear()
+
+    def fail(*_, **__):
+        raise ZeroDivisionError("a mistake")
+
+    monkeypatch.setattr(EfsReader, method, fail)
+    lab.fleet.databases.set_load("orders", "idle")
+    lab.fleet.databases.set_balance("orders", 60, "rds-io")
+    reports = watch_for(watch, lab, 15)
+    assert "db:orders" in {alert.resource["resource_id"] for alert in recorder.alerts}
+    errors = {error for report in reports for error in report.internal_errors}
+    assert errors == {
+        "not all file systems were evaluated because of an internal error: ZeroDivisionError: a mistake"
+    }
 
 
 def test_a_class_whose_limits_cannot_be_read_leaves_the_storage_watched(watch, lab, recorder):
