@@ -108,10 +108,8 @@ def read_remembered_buckets(
                 watch_pass.collector, {resource_id_in(subject) for subject in subjects_of_kind}
             )
             missing_ids = set(missing)
-            drop_missing(
-                watch_pass,
-                [subject for subject in subjects_of_kind if resource_id_in(subject) in missing_ids],
-            )
+            gone = [subject for subject in subjects_of_kind if resource_id_in(subject) in missing_ids]
+            drop_missing(watch_pass, gone)
             buckets += (due for due in buckets_of(resources) if due.subject in subjects_of_kind)
     return buckets
 

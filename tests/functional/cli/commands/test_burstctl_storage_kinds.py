@@ -186,3 +186,27 @@ def test_a_name_that_two_kinds_have_is_ambiguous(cli, lab, home):
     result = cli.run("explain", "shared-home")
     assert result.code == 2
     assert "1 volume and 1 file system" in result.err
+
+
+def test_doctor_counts_each_kind_and_tries_what_it_needs(cli, home, orders):
+    result = cli.run("doctor")
+    text = " ".join(result.out.split())
+    assert "elasticfilesystem:DescribeFileSystems, rds:DescribeDBInstances" in text
+    assert "1 file system and 1 database watched" in text
+
+
+def test_doctor_names_the_permission_that_a_kind_lacks(cli, lab, home):
+    lab.faults.add(
+        Fault(action="DescribeFileSystems", code="AccessDeniedException", message="denied", status=403)
+    )
+    result = cli.run("doctor")
+    text = " ".join(result.out.split())
+    assert result.code == 3
+    assert "elasticfilesystem:DescribeFileSystems" in text
+    assert "it is needed for watching EFS file systems" in text
+
+
+def test_several_regions_are_assessed_with_every_kind(cli, home, orders):
+    result = cli.run("assess", "--region", "us-east-1", "--region", "eu-west-1", "--json")
+    reports = {report["region"]: report for report in result.document["reports"]}
+    assert [item["resource_id"] for item in reports["us-east-1"]["databases"]] == [orders]
