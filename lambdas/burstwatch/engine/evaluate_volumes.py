@@ -296,7 +296,7 @@ def isolate_errors(watch_pass: WatchPass, volume_id: str) -> Iterator[None]:
 
 
 def record_internal_error(watch_pass: WatchPass, effect: str, error: Exception) -> None:
-    """Record a mistake of ours, and what it prevented: the pass goes on, and fails in the end."""
+    """Record an internal error and what it prevented: the pass goes on, and fails in the end."""
     reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     watch_pass.internal_errors.append(f"{effect} because of an internal error: {reason}")
     watch_pass.collector.failures.append(watch_pass.internal_errors[-1])
