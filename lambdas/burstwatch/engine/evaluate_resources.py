@@ -36,6 +36,7 @@ from burstwatch.engine.evaluate_volumes import (
 )
 from burstwatch.engine.resource_readers import (
     ADVISED_KINDS,
+    EVIDENCE_AT_EACH_POLL,
     find_resources,
     list_resources,
     read_evidence,
@@ -142,7 +143,12 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueBucket]) -> list[D
     levels = {subject: _classify(watch_pass, assessment) for subject, assessment in assessments.items()}
     # The load, and the second witnesses, only of resources in trouble.
     evidence = _read_evidence(
-        watch_pass, [buckets[subject].resource for subject, level in levels.items() if level.is_alerting]
+        watch_pass,
+        [
+            buckets[subject].resource
+            for subject, level in levels.items()
+            if level.is_alerting and _needs_evidence(watch_pass, assessments[subject], level)
+        ],
     )
     for subject, level in levels.items():
         known = evidence.get(resource_id_in(subject))
@@ -155,6 +161,18 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueBucket]) -> list[D
             known = evidence.get(resource_id_in(subject))
             decisions.append(_decide(watch_pass, buckets[subject], assessment, levels[subject], known))
     return decisions
+
+
+def _needs_evidence(watch_pass: WatchPass, assessment: Assessment, level: Level) -> bool:
+    """Whether it is shown: an alert about this level is due, a person asked, or the kind always shows it."""
+    state = watch_pass.states.get(assessment.subject)
+    is_always_read = assessment.resource.resource_type in EVIDENCE_AT_EACH_POLL
+    if state is None or is_always_read or not watch_pass.explains_drains:
+        return True
+    alerts = state.alerts
+    elapsed_s = watch_pass.context.now_s - (alerts.level_at_s or 0)
+    is_reminder_due = elapsed_s >= watch_pass.policy_of(assessment).alerts.remind_every.total_seconds()
+    return alerts.open_level is not level or alerts.is_gap_open or is_reminder_due
 
 
 def _read_evidence(watch_pass: WatchPass, troubled: Sequence[AdvisedResource]) -> Mapping[str, Evidence]:

@@ -21,8 +21,11 @@ from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.resource_type import ResourceType
 
-_TROUBLE_METRICS: Final = {ResourceType.INSTANCE: 6, ResourceType.EFS: 4, ResourceType.RDS: 11}
-"""What is read of a resource in trouble besides its balance: its load, and what else shows its limits."""
+_TROUBLE_METRICS: Final = {ResourceType.INSTANCE: 6, ResourceType.EFS: 0, ResourceType.RDS: 0}
+"""What is read of a resource in trouble at each poll, besides its balance.
+
+Of an instance: operations and bytes, and the two exceeded checks. Of other kinds, more is read for an alert.
+"""
 
 
 class Action(StrEnum):
