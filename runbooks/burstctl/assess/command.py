@@ -8,7 +8,15 @@ from typing import Any
 import click
 
 from burstctl.cli.exit_codes import ExitCode, exit_code_of
-from burstctl.cli.options import ALL_REGIONS, Command, Options, ResourceName, common_options
+from burstctl.cli.options import (
+    ALL_REGIONS,
+    DATABASE_ID,
+    FILE_SYSTEM_ID,
+    Command,
+    Options,
+    ResourceName,
+    common_options,
+)
 from burstctl.cli.output import print_info, print_next, print_output, to_json
 from burstctl.context.context import CommandContext, Notes, open_silently
 from burstctl.context.multi_region import describe_empty_regions, read_in_regions, to_document
@@ -106,8 +114,10 @@ def _assess(
         services = replace(services, policy=services.policy.watching(kinds))
     context.progress.begin()
     try:
-        volume_ids = resolve_volumes(context, names)
-        report = assess_volumes(services, volume_ids, now_s=services.clock())
+        # an instance stands for its volumes; a file system and a database for themselves
+        advised = [name for name in names if FILE_SYSTEM_ID.fullmatch(name) or DATABASE_ID.fullmatch(name)]
+        volume_ids = resolve_volumes(context, [name for name in names if name not in advised])
+        report = assess_volumes(services, [*volume_ids, *advised], now_s=services.clock())
     finally:
         context.progress.end()
     return replace(report, ledger=context.ledger_location)

@@ -188,6 +188,11 @@ def _find(context: CommandContext, word: str) -> list[Volume]:
 
 def _absence_error(context: CommandContext, noun: str, finder: _Finder, word: str) -> ResourceNameError:
     region = context.services.location.region
+    if FILE_SYSTEM_ID.fullmatch(word) or DATABASE_ID.fullmatch(word):
+        return ResourceNameError(
+            f"{word} is a {type_of_id(word).noun}, and one of EC2's volumes or instances is needed here",
+            fix=f"burstctl explain {word} shows its buckets, and what serves its load",
+        )
     return ResourceNameError(
         f"no {noun} in {region} {finder.description} {sanitise(word, _MAX_SHOWN_CHARS)!r}",
         fix="burstctl assess lists the names and IDs; in another Region, add --region NAME",

@@ -210,3 +210,18 @@ def test_several_regions_are_assessed_with_every_kind(cli, home, orders):
     result = cli.run("assess", "--region", "us-east-1", "--region", "eu-west-1", "--json")
     reports = {report["region"]: report for report in result.document["reports"]}
     assert [item["resource_id"] for item in reports["us-east-1"]["databases"]] == [orders]
+
+
+def test_assess_looks_at_the_ones_that_are_named(cli, home, orders):
+    document = cli.run("assess", home, "db:gone", "--json").document
+    assert [item["resource_id"] for item in document["file_systems"]] == [home]
+    assert document["databases"] == []
+    assert document["missing"] == ["db:gone"]
+
+
+@pytest.mark.parametrize("command", [["which"], ["plot"], ["flip", "--dry-run"]], ids=str)
+def test_a_command_about_volumes_names_the_one_for_file_systems(cli, home, command):
+    result = cli.run(*command, home)
+    assert result.code == 2
+    assert f"{home} is a file system" in result.err
+    assert f"fix: burstctl explain {home}" in result.err
