@@ -114,7 +114,7 @@ def _assess(
         services = replace(services, policy=services.policy.watching(kinds))
     context.progress.begin()
     try:
-        # an instance stands for its volumes; a file system and a database for themselves
+        # the ID of an instance means its volumes; those of other kinds are not looked up
         advised = [name for name in names if FILE_SYSTEM_ID.fullmatch(name) or DATABASE_ID.fullmatch(name)]
         volume_ids = resolve_volumes(context, [name for name in names if name not in advised])
         report = assess_volumes(services, [*volume_ids, *advised], now_s=services.clock())
