@@ -1,6 +1,6 @@
 """The dashboard. In ten seconds it shows an operator on call whether the fleet and the watchdog are well."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from aws_cdk import Duration
@@ -32,6 +32,15 @@ _FLEET_METRICS: Final = (
     ("VolumesFlipped", "flipped", Color.BLUE),
     ("VolumesWatched", "watched", Color.GREY),
 )
+_BUCKET_METRICS: Final = (
+    ("BucketsExhausted", "exhausted", Color.RED),
+    ("BucketsCritical", "critical", Color.RED),
+    ("BucketsWarning", "warning", Color.ORANGE),
+    ("BucketsUnknown", "unknown", Color.PURPLE),
+)
+_RESOURCE_NAMES: Final = {"instance": "EC2 instances", "efs": "EFS file systems", "rds": "RDS databases"}
+"""The kinds of resources other than volumes, in words."""
+
 _FLIP_METRICS: Final = (
     ("Flips", "out", Color.BLUE),
     ("FlipsBack", "back", Color.GREEN),
@@ -52,19 +61,26 @@ class FleetDashboard(Construct):
         alarms: Sequence[IAlarm],
         functions: Sequence[WatchdogFunction],
         dead_letter_queues: Mapping[str, IQueue],
+        resources: Sequence[str],
     ) -> None:
         super().__init__(scope, construct_id)
         self._name = name
         self.dashboard = Dashboard(self, "Dashboard", default_interval=Duration.hours(3))
+        others = [label for resource, label in _RESOURCE_NAMES.items() if resource in resources]
+        watched = " and ".join(["gp2 volumes", *others])
         self.dashboard.add_widgets(
             TextWidget(
                 width=_WIDTH,
                 height=2,
-                markdown=f"**{name}** watches gp2 volumes. Red below: volumes without credits. An alarm in"
+                markdown=f"**{name}** watches {watched}. Red below: resources without credits. An alarm in"
                 " red: the watchdog itself needs help; its runbook is in its description.",
             )
         )
-        self.dashboard.add_widgets(self._fleet_widget())
+        self.dashboard.add_widgets(self._numbers_widget("Volumes now", _FLEET_METRICS))
+        if others:
+            self.dashboard.add_widgets(
+                self._numbers_widget(f"Buckets of {' and '.join(others)} now", _BUCKET_METRICS)
+            )
         self.dashboard.add_widgets(
             AlarmStatusWidget(title="The watchdog", alarms=list(alarms), width=_WIDTH, height=4)
         )
@@ -77,12 +93,11 @@ class FleetDashboard(Construct):
         )
         return cloudwatch_metric.with_(color=color) if color else cloudwatch_metric
 
-    def _fleet_widget(self) -> IWidget:
+    def _numbers_widget(self, title: str, metrics: Iterable[tuple[str, str, Color]]) -> IWidget:
         return SingleValueWidget(
-            title="Volumes now",
+            title=title,
             metrics=[
-                self._service_metric(metric, "Maximum", label, color)
-                for metric, label, color in _FLEET_METRICS
+                self._service_metric(metric, "Maximum", label, color) for metric, label, color in metrics
             ],
             width=_WIDTH,
             height=3,

@@ -296,6 +296,7 @@ class WatchdogStack(Stack):
                 name=name,
                 alarms=alarms.alarms,
                 functions=self._functions,
+                resources=self._stage.resources,
                 dead_letter_queues=dead_letter_queues
                 | ({"flips": flip_dead_letter_queue} if flip_dead_letter_queue else {}),
             )

@@ -15,6 +15,13 @@ _CLOUDWATCH = {
     Metric.VOLUMES_EXHAUSTED: "volumes at level `exhausted`",
     Metric.VOLUMES_UNKNOWN: "volumes that could not be judged; sent only if not zero",
     Metric.VOLUMES_FLIPPED: "volumes that are flipped, or are being flipped or returned",
+    Metric.BUCKETS_WARNING: (
+        "buckets of instances and other resources at level `warning`; like the next three, sent only if not"
+        " zero"
+    ),
+    Metric.BUCKETS_CRITICAL: "such buckets at level `critical`",
+    Metric.BUCKETS_EXHAUSTED: "such buckets at level `exhausted`",
+    Metric.BUCKETS_UNKNOWN: "such buckets that could not be judged",
     Metric.NEWEST_DATAPOINT_AGE: "age of the newest datapoint of a pass: how late CloudWatch is",
     Metric.WORST_DATAPOINT_AGE: (
         "age of the oldest datapoint of a pass; sent only if it exceeds `cadence.metric_lag`"
@@ -22,8 +29,8 @@ _CLOUDWATCH = {
     Metric.DATAPOINT_SPACING: (
         "time between the newest datapoints of a volume; sent only if it exceeds a minute"
     ),
-    Metric.SOONEST_TIME_TO_EMPTY: "estimated time until the first draining volume is empty",
-    Metric.LOWEST_BURST_BALANCE: "lowest balance of all volumes in focus",
+    Metric.SOONEST_TIME_TO_EMPTY: "estimated time until the first draining volume or bucket is empty",
+    Metric.LOWEST_BURST_BALANCE: "lowest balance of all volumes and buckets in focus",
     Metric.TICKS: "ticks that were processed",
     Metric.LATE_TICKS: "ticks of more than two minutes' age, which only settle what is open",
     Metric.FLIPS: "flips that AWS accepted",

@@ -194,6 +194,14 @@ def test_the_dashboard_shows_every_alarm_and_every_function():
         assert f"${{{verb}Function}}" in body
 
 
+def test_the_dashboard_counts_buckets_only_if_other_resources_than_volumes_may_be_watched():
+    title = "Buckets of EC2 instances now"
+    assert title not in as_text(default_stack().only("AWS::CloudWatch::Dashboard")["DashboardBody"])
+    body = as_text(synth("resources: [ebs, instance]").only("AWS::CloudWatch::Dashboard")["DashboardBody"])
+    assert title in body
+    assert "BucketsCritical" in body
+
+
 def test_a_stage_may_do_without_the_dashboard():
     assert synth("dashboard: false").of_type("AWS::CloudWatch::Dashboard") == {}
 

@@ -36,7 +36,7 @@ def test_the_demo_runs_its_scenario(tmp_path):
 
         stage = run_demo(hours=HOURS, seconds=0, picture=picture, show=show_both)
     print_summary(lines, stage)
-    role = {role.spec.name: role for role in stage.volume_runs.values()}.__getitem__
+    role = {role.spec.name: role for role in stage.runs}.__getitem__
     the_observed_twin_hits_the_wall_and_the_automatic_one_does_not(stage, role)
     volumes_of_the_window_are_on_their_target_when_it_starts_and_returned_after(stage, role)
     each_flip_back_is_verified(stage, role)
@@ -45,6 +45,7 @@ def test_the_demo_runs_its_scenario(tmp_path):
     a_critical_volume_leaves_burst_storage_with_the_first_tick(role)
     a_silent_volume_is_reported_and_a_large_one_left_alone(role)
     a_flip_costs_its_time_on_the_target(role)
+    the_credits_of_the_instance_are_named_an_hour_before_they_run_out(stage, role)
     the_output_fits_80_columns_and_reports_what_was_done(stage, lines.file.getvalue(), boards.file.getvalue())
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -138,6 +139,17 @@ def a_flip_costs_its_time_on_the_target(role):
     assert nightly.unwatched.extra_usd() == 0
 
 
+def the_credits_of_the_instance_are_named_an_hour_before_they_run_out(stage, role):
+    instance = role("api-1")
+    # m7g.large: 30 min at 40,000 - 3,600 per s, drained by 10,000 - 3,600 per s, is 10,237 s after 16:00
+    assert instance.history.empty_at_s == pytest.approx(at("18:50:37"), abs=2)
+    assert instance.history.stalled_s == pytest.approx(at("20:54") - at("18:50:37"), abs=2)
+    assert instance.warning_time_s > 55 * 60
+    headlines = [message.headline for message in stage.watchdog.notifications]
+    assert "WARNING: api-1 EBS I/O credits: empty in about 60 min" in headlines
+    assert not any("api-1-data" in headline for headline in headlines)
+
+
 def the_output_fits_80_columns_and_reports_what_was_done(stage, lines, boards):
     assert max(map(len, (lines + boards).splitlines())) <= 80
     assert "…" not in boards.split("alerts")[0]
@@ -147,6 +159,8 @@ def the_output_fits_80_columns_and_reports_what_was_done(stage, lines, boards):
         "became empty                  20:10          never",
         "search, spend_cap: it would add $39.09 a month",
         "Watched, 2 of 12 volumes became empty",
+        "What no chart of a volume shows",
+        "empty 18:50, stalled 2 h 03 min; announced 59 min before",
     ):
         assert phrase in lines
     assert f"{stage.api_calls['ModifyVolume']} ModifyVolume" in " ".join(lines.split())

@@ -27,7 +27,7 @@ def run_demo(
         run(demo_run, hours=hours, pace_s=seconds / (hours * 60), show=show)
         demo_run.watchdog.finish()
         show(demo_run)
-    draw(list(demo_run.volume_runs.values()), read_policy(POLICY).windows, picture)
+    draw(demo_run.runs, read_policy(POLICY).windows, picture)
     return demo_run
 
 
@@ -55,7 +55,7 @@ def run_demo(
     help="File for the picture.",
 )
 def demo(deployed: bool, hours: float, seconds: float, picture: Path) -> None:  # noqa: FBT001 - a flag
-    """A dozen volumes, the real watchdog acting over real HTTP, six hours in a minute or two."""
+    """Volumes and an instance, the real watchdog acting over real HTTP, six hours in a minute or two."""
     from rich.console import Console  # noqa: PLC0415 - only the demo needs it
 
     from burstlab.demo.live_view import open_view, print_introduction, print_summary  # noqa: PLC0415 - rich is for screens

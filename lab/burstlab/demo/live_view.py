@@ -11,11 +11,10 @@ from rich.text import Text
 
 from burstctl.timeline.intervals import TargetInterval
 from burstlab.demo.activity import describe_last_event
-from burstlab.demo.run import DemoRun, VolumeHistory, VolumeRun
+from burstlab.demo.run import DemoRun, History, InstanceRun, VolumeHistory, VolumeRun
 from burstlab.demo.scenario import STARTS_AT, VOLUMES
 from burstlab.wrapped_text import COLUMNS, print_wrapped
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ebs.volume import BURST_IOPS, baseline_iops
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.text import format_clock, format_duration, format_usd, sanitise
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
@@ -42,7 +41,8 @@ def print_introduction(console: Console, *, hours: float, seconds: float, is_dep
         else "the watchdog is the real one"
     )
     text = (
-        f"{len(VOLUMES)} gp2 volumes from {STARTS_AT:%H:%M} UTC on, {hours:g} hours in about {seconds:g} s."
+        f"{len(VOLUMES)} gp2 volumes and an instance from {STARTS_AT:%H:%M} UTC on,"
+        f" {hours:g} hours in about {seconds:g} s."
         f" The lab is a fake AWS on loopback; {watchdog}, and flips volumes tagged auto."
         " A flip takes as long as AWS's documents say: up to 6 h for a TiB."
     )
@@ -81,10 +81,10 @@ def _render(demo_run: DemoRun) -> Group:
         pad_edge=False,
         padding=(0, 1, 0, 0),
     )
-    columns = (("volume", 11), ("mode", 7), ("burst balance", 15), ("type", 4), ("level", 9))
+    columns = (("resource", 11), ("mode", 7), ("burst balance", 15), ("type", 4), ("level", 9))
     for heading, width in (*columns, ("last", 28)):
         table.add_column(heading, no_wrap=True, width=width)
-    for run in demo_run.volume_runs.values():
+    for run in demo_run.runs:
         table.add_row(
             run.spec.name,
             run.spec.mode,
@@ -103,7 +103,7 @@ def _render(demo_run: DemoRun) -> Group:
     return Group(table, Text(""), Text(demo_run.watchdog.channel_label, style="bold"), *alert_lines)
 
 
-def _render_balance(run: VolumeRun) -> Text:
+def _render_balance(run: VolumeRun | InstanceRun) -> Text:
     balance = run.history.samples[-1].balance_pct
     if balance is None:
         return Text("-", style="green")
@@ -111,20 +111,20 @@ def _render_balance(run: VolumeRun) -> Text:
     return Text("█" * filled + "░" * (_BAR_WIDTH - filled) + f" {balance:3.0f} %", style=COLOURS[run.level])
 
 
-def _render_type(run: VolumeRun) -> Text:
-    return Text(run.current_type, style="" if run.current_type == "gp2" else "bold green")
+def _render_type(run: VolumeRun | InstanceRun) -> Text:
+    return Text(run.current_type, style="" if run.has_bucket else "bold green")
 
 
-def _render_level(run: VolumeRun) -> Text:
+def _render_level(run: VolumeRun | InstanceRun) -> Text:
     """The level as judged; none while there is no bucket to judge."""
     level = run.level
-    return Text(level, style=COLOURS[level]) if run.current_type == "gp2" else Text("-", style="green")
+    return Text(level, style=COLOURS[level]) if run.has_bucket else Text("-", style="green")
 
 
-def _describe_last(run: VolumeRun) -> str:
+def _describe_last(run: VolumeRun | InstanceRun) -> str:
     if text := describe_last_event(run.entries):
         return text
-    return "" if baseline_iops(run.spec.size_gib) < BURST_IOPS else "cannot become empty"
+    return "" if isinstance(run, InstanceRun) or run.can_drain else "cannot become empty"
 
 
 def print_summary(console: Console, demo_run: DemoRun) -> None:
@@ -146,6 +146,8 @@ def print_summary(console: Console, demo_run: DemoRun) -> None:
         _print_heading(console, "What was refused")
     for run in refused_runs:
         _print_refusal(console, run)
+    if (empty_at_s := demo_run.instance_run.history.empty_at_s) is not None:
+        _print_instance(console, demo_run.instance_run, empty_at_s)
     _print_heading(console, "In all")
     _print_totals(console, demo_run, runs)
 
@@ -211,13 +213,26 @@ def _print_refusal(console: Console, run: VolumeRun) -> None:
             lead=_INDENT,
         )
     elif run.history.empty_at_s:
-        warning = (
-            "" if run.warning_time_s is None else f"; announced {format_duration(run.warning_time_s)} before"
-        )
-        print_wrapped(console, f"{_describe_depletion(run.history)}{warning}", lead=_INDENT)
+        print_wrapped(console, f"{_describe_depletion(run.history)}{_describe_warning(run)}", lead=_INDENT)
 
 
-def _describe_depletion(history: VolumeHistory) -> str:
+def _print_instance(console: Console, run: InstanceRun, empty_at_s: float) -> None:
+    """The bucket that no chart of a volume shows."""
+    _print_heading(console, "What no chart of a volume shows")
+    spec = run.spec
+    text = (
+        f"{spec.name} ({spec.instance_type}): its gp3 volume has {spec.volume_iops:,} IOPS and no balance,"
+        f" so it looks fine. The instance sustains {spec.baseline_iops:,}."
+    )
+    print_wrapped(console, text, lead=f"{format_clock(empty_at_s)}  ")
+    print_wrapped(console, f"{_describe_depletion(run.history)}{_describe_warning(run)}", lead=_INDENT)
+
+
+def _describe_warning(run: VolumeRun | InstanceRun) -> str:
+    return "" if run.warning_time_s is None else f"; announced {format_duration(run.warning_time_s)} before"
+
+
+def _describe_depletion(history: History) -> str:
     return f"empty {_format_clock_or_never(history.empty_at_s)}, stalled {format_duration(history.stalled_s)}"
 
 

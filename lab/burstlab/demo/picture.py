@@ -1,4 +1,4 @@
-"""The picture of a demo: a row for each volume, all on one clock."""
+"""The picture of a demo: a row for each resource, all on one clock."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -13,11 +13,10 @@ from matplotlib.patches import Patch
 
 from burstctl.timeline.intervals import TargetInterval
 from burstlab.demo.activity import is_only_about_type
-from burstlab.demo.run import MinuteSample, VolumeHistory, VolumeRun
+from burstlab.demo.run import InstanceRun, MinuteSample, VolumeHistory, VolumeRun
 from burstlab.demo.scenario import STARTS_AT
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.policy.windows import Windows, occurrences
 from burstwatch.core.text import format_clock, format_duration, format_usd
@@ -59,7 +58,7 @@ _LEVEL_LETTERS: Final = {
 _ALERT_LETTERS: Final = {AlertKind.RECOVERED: ("R", TARGET), AlertKind.TELEMETRY_GAP: ("?", FAINT)}
 
 
-def draw(runs: Sequence[VolumeRun], windows: Windows, path: Path) -> None:
+def draw(runs: Sequence[VolumeRun | InstanceRun], windows: Windows, path: Path) -> None:
     """Write the picture as a PNG."""
     height = _HEADER_HEIGHT + _ROW_HEIGHT * len(runs) + _FOOTER_HEIGHT
     with mpl.rc_context({"font.size": 9, "hatch.linewidth": 0.7, "axes.linewidth": 0.6}):
@@ -81,14 +80,14 @@ def draw(runs: Sequence[VolumeRun], windows: Windows, path: Path) -> None:
         figure.savefig(path, pil_kwargs={"optimize": True})
 
 
-def _draw_header(figure: Any, runs: Sequence[VolumeRun], height: float) -> None:
-    histories, unwatched = [run.history for run in runs], [run.unwatched for run in runs]
-    flipped = [run for run in runs if run.target_intervals]
+def _draw_header(figure: Any, runs: Sequence[VolumeRun | InstanceRun], height: float) -> None:
+    volume_runs = [run for run in runs if isinstance(run, VolumeRun)]
+    histories, unwatched = [run.history for run in volume_runs], [run.unwatched for run in volume_runs]
+    flipped = [run for run in volume_runs if run.target_intervals]
     saved = sum(run.unwatched.empty_at_s is not None and run.history.empty_at_s is None for run in flipped)
     usd = sum(history.extra_usd() for history in histories)
-    headline = (
-        f"{len(histories[0].samples) / 60:g} hours of {len(runs)} gp2 volumes: {len(flipped)} were flipped"
-    )
+    hours = len(histories[0].samples) / 60
+    headline = f"{hours:g} hours of {len(volume_runs)} gp2 volumes: {len(flipped)} were flipped"
     stall_sentence = (
         f"They stalled for {_format_stalled(histories)} in all; left alone it would have been"
         f" {_format_stalled(unwatched)}."
@@ -105,7 +104,9 @@ def _format_stalled(histories: Iterable[VolumeHistory]) -> str:
     return format_duration(sum(history.stalled_s for history in histories))
 
 
-def _draw_row(figure: Any, run: VolumeRun, windows: Windows, *, top: float, row: float) -> tuple[Any, Any]:
+def _draw_row(
+    figure: Any, run: VolumeRun | InstanceRun, windows: Windows, *, top: float, row: float
+) -> tuple[Any, Any]:
     width = _RIGHT_EDGE - _LEFT_EDGE
     balance = figure.add_axes((_LEFT_EDGE, top - 0.62 * row, width, 0.60 * row))
     iops = figure.add_axes((_LEFT_EDGE, top - 0.94 * row, width, 0.28 * row), sharex=balance)
@@ -159,11 +160,11 @@ def _shade_interval(axes: Any, interval: TargetInterval, ends_at: datetime) -> N
         axes.axvspan(from_at, to_at, fc="white", ec=MODIFYING, hatch="....", lw=0)
 
 
-def _draw_balance(axes: Any, run: VolumeRun, times: Sequence[datetime]) -> None:
+def _draw_balance(axes: Any, run: VolumeRun | InstanceRun, times: Sequence[datetime]) -> None:
     values = [
         float("nan") if sample.balance_pct is None else sample.balance_pct for sample in run.history.samples
     ]
-    if run.target_intervals:
+    if isinstance(run, VolumeRun) and run.target_intervals:
         unwatched = [sample.balance_pct or 0.0 for sample in run.unwatched.samples]
         axes.plot(times, unwatched, color=FAINT, lw=1.1, ls=(0, (4, 2)))
     axes.fill_between(times, values, color=BALANCE, alpha=0.25, lw=0)
@@ -174,7 +175,7 @@ def _draw_balance(axes: Any, run: VolumeRun, times: Sequence[datetime]) -> None:
     axes.set_yticks([100], ["100 %"])
 
 
-def _draw_iops(axes: Any, run: VolumeRun, times: Sequence[datetime]) -> None:
+def _draw_iops(axes: Any, run: VolumeRun | InstanceRun, times: Sequence[datetime]) -> None:
     samples = run.history.samples
     demand, served = [sample.demand_iops for sample in samples], [sample.served_iops for sample in samples]
     axes.fill_between(times, demand, color=DEMAND, lw=0, step="pre")
@@ -183,8 +184,8 @@ def _draw_iops(axes: Any, run: VolumeRun, times: Sequence[datetime]) -> None:
         times, served, demand, where=is_short, step="pre", fc="white", ec=EMPTY, hatch="//////", lw=0
     )
     axes.plot(times, served, color=SERVED, lw=1.3, drawstyle="steps-pre")
-    axes.axhline(baseline_iops(run.spec.size_gib), color=INK, lw=0.8, ls=":")
-    max_demand = max(demand) or baseline_iops(run.spec.size_gib)
+    axes.axhline(run.spec.baseline_iops, color=INK, lw=0.8, ls=":")
+    max_demand = max(demand) or run.spec.baseline_iops
     axes.set_ylim(0, 1.12 * max_demand)
     axes.set_yticks([max_demand], [f"{max_demand:,.0f}"])
 
@@ -193,7 +194,9 @@ def _is_short(sample: MinuteSample) -> bool:
     return sample.demand_iops > 1.02 * sample.served_iops
 
 
-def _draw_windows(panels: Iterable[Any], run: VolumeRun, windows: Windows) -> None:
+def _draw_windows(panels: Iterable[Any], run: VolumeRun | InstanceRun, windows: Windows) -> None:
+    if isinstance(run, InstanceRun):
+        return
     balance, *_ = panels
     starts_at, ends_at = STARTS_AT, _to_datetime(run.history.samples[-1].at_s)
     for window in windows:
@@ -217,7 +220,7 @@ def _draw_windows(panels: Iterable[Any], run: VolumeRun, windows: Windows) -> No
         balance.text(middle, _ACTIONS_Y - 1, label, color="white", fontsize=8.5, ha="center", va="center")
 
 
-def _draw_interval(axes: Any, run: VolumeRun, interval: TargetInterval) -> None:
+def _draw_interval(axes: Any, run: VolumeRun | InstanceRun, interval: TargetInterval) -> None:
     """Where it went, and what that cost."""
     axes.plot(_to_datetime(interval.start_s), _ACTIONS_Y, marker="^", color=TARGET, ms=9, clip_on=False)
     if interval.return_requested_at_s is not None:
@@ -246,7 +249,7 @@ def _draw_interval(axes: Any, run: VolumeRun, interval: TargetInterval) -> None:
     )  # fmt: skip
 
 
-def _draw_markers(axes: Any, run: VolumeRun) -> None:
+def _draw_markers(axes: Any, run: VolumeRun | InstanceRun) -> None:
     for refused in run.refused_flips:
         axes.plot(
             _to_datetime(refused.at_s), _ACTIONS_Y, marker="X", color=EMPTY, mec="white", mew=0.6, ms=10.5
@@ -275,12 +278,12 @@ def _level_letters(entries: Sequence[LedgerEntry]) -> Iterator[tuple[int, str, s
             yield entry.at_s, *_ALERT_LETTERS[AlertKind(body["kind"])], True
 
 
-def _draw_texts(figure: Any, run: VolumeRun, *, top: float, row: float) -> None:
+def _draw_texts(figure: Any, run: VolumeRun | InstanceRun, *, top: float, row: float) -> None:
     """Who it is, on the left; what came of it, on the right."""
     spec = run.spec
     title_lines = (
         (spec.name, {"fontsize": 12, "weight": "bold", "color": INK}),
-        (f"{spec.size_gib:,} GiB, {spec.mode}", {"fontsize": 10, "color": INK}),
+        (spec.summary, {"fontsize": 10, "color": INK}),
         (spec.description, {"fontsize": 9.5, "color": FAINT}),
     )
     for x, lines in ((_MARGIN, title_lines), (_RIGHT_EDGE + _MARGIN, _outcome_lines(run))):
@@ -288,17 +291,19 @@ def _draw_texts(figure: Any, run: VolumeRun, *, top: float, row: float) -> None:
             figure.text(x, top - (0.20 + 0.22 * number) * row, line, va="center", **style)
 
 
-def _outcome_lines(run: VolumeRun) -> list[tuple[str, dict[str, Any]]]:
-    history, unwatched = run.history, run.unwatched
+def _outcome_lines(run: VolumeRun | InstanceRun) -> list[tuple[str, dict[str, Any]]]:
+    history = run.history
     style = {"fontsize": 9.5, "color": INK}
     lines = [(f"refused: {refused.guard}", style) for refused in run.refused_flips[:1]]
     if history.empty_at_s is not None:
         red = {"fontsize": 11, "weight": "bold", "color": EMPTY}
         stalled = (f"stalled {format_duration(history.stalled_s)}", red)
+        if isinstance(run, InstanceRun) and run.warning_time_s is not None:
+            lines.append((f"announced {format_duration(run.warning_time_s)} before", style))
         return [(f"empty at {format_clock(history.empty_at_s)}", red), stalled, *lines]
-    if unwatched.empty_at_s is not None:
-        lines.append((f"left alone: empty {format_clock(unwatched.empty_at_s)},", style))
-        lines.append((f"stalled {format_duration(unwatched.stalled_s)}", style))
+    if isinstance(run, VolumeRun) and run.unwatched.empty_at_s is not None:
+        lines.append((f"left alone: empty {format_clock(run.unwatched.empty_at_s)},", style))
+        lines.append((f"stalled {format_duration(run.unwatched.stalled_s)}", style))
     return [("never empty", {"fontsize": 11, "weight": "bold", "color": INK}), *lines]
 
 
@@ -312,7 +317,7 @@ def _draw_legend(figure: Any) -> None:
         Patch(fc=DEMAND, label="IOPS wanted"),
         Line2D([], [], color=SERVED, lw=1.3, label="IOPS served"),
         Patch(fc="white", ec=EMPTY, hatch="//////", lw=0, label="wanted, not served"),
-        Line2D([], [], color=INK, lw=0.8, ls=":", label="gp2 baseline"),
+        Line2D([], [], color=INK, lw=0.8, ls=":", label="baseline"),
         Patch(fc="white", ec=MODIFYING, hatch="....", lw=0, label="modification under way"),
         Patch(fc=TARGET, alpha=0.17, label="on its target, and its cost above gp2"),
         Line2D([], [], marker="^", color=TARGET, ms=9, lw=0, label="flipped"),

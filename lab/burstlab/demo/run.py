@@ -1,4 +1,4 @@
-"""The demo: a dozen volumes under load, the real watchdog acting, six hours in a minute or two."""
+"""The demo: a dozen volumes and an instance under load, the real watchdog acting, six hours in a minute."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,11 +11,12 @@ from typing import Final
 
 from burstctl.timeline.intervals import TargetInterval, target_intervals
 from burstlab.demo.activity import RefusedFlip, refused_flips
-from burstlab.demo.scenario import COMPARED_NAMES, STARTS_AT, VOLUMES, DemoVolume
+from burstlab.demo.scenario import COMPARED_NAMES, INSTANCE, STARTS_AT, VOLUMES, DemoInstance, DemoVolume
 from burstlab.demo.watchdogs import Watchdog, deployed_watchdog, local_watchdog
 from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
+from burstlab.model.instance import InstanceTruth
 from burstlab.model.simulated_volume import SimulatedVolume
 from burstlab.model.volume import LabVolume
 from burstwatch.core.alerts.alert import AlertKind
@@ -27,10 +28,12 @@ from burstwatch.core.ebs.pricing import (
     usd_over,
     usd_per_month,
 )
-from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
+from burstwatch.core.ebs.volume import BURST_IOPS, Volume
+from burstwatch.core.instances.instance_buckets import INSTANCE_IO
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.resource_type import ResourceType, subject_of
 
 POLICY: Final = Path(__file__).with_name("demo_policy.yaml")
 HISTORY_BEFORE_START: Final = timedelta(minutes=75)
@@ -41,7 +44,7 @@ SETTINGS: Final = LabSettings(lag_s=120)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinuteSample:
-    """What was really so on a volume in the minute until ``at_s``; CloudWatch shows it later and in part.
+    """What was really so on a resource in the minute until ``at_s``; CloudWatch shows it later and in part.
 
     ``balance_pct`` is None while there is no bucket. ``extra_usd`` is what the minute cost above gp2.
     """
@@ -50,18 +53,29 @@ class MinuteSample:
     balance_pct: float | None
     demand_iops: float
     served_iops: float
-    usd: float
-    extra_usd: float
+    usd: float = 0.0
+    extra_usd: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
-class VolumeHistory:
-    """A volume from the first minute of the demo on."""
+class History:
+    """A resource from the first minute on; ``stalled_s`` is how long it was throttled to its baseline."""
 
-    volume_id: str
     samples: list[MinuteSample] = field(default_factory=list)
     empty_at_s: float | None = None
     stalled_s: float = 0.0
+
+    def extra_usd(self, from_s: float = 0, to_s: float | None = None) -> float:
+        """The cost above gp2 between two moments; negative if it was lower."""
+        end_s = inf if to_s is None else to_s
+        return sum(sample.extra_usd for sample in self.samples if from_s < sample.at_s <= end_s)
+
+
+@dataclass(slots=True, kw_only=True)
+class VolumeHistory(History):
+    """A volume from the first minute of the demo on."""
+
+    volume_id: str
     lost_ops: float = 0.0
 
     def record_minute(self, volume: SimulatedVolume) -> None:
@@ -87,10 +101,27 @@ class VolumeHistory:
     def usd(self) -> float:
         return sum(sample.usd for sample in self.samples)
 
-    def extra_usd(self, from_s: float = 0, to_s: float | None = None) -> float:
-        """The cost above gp2 between two moments; negative if it was lower."""
-        end_s = inf if to_s is None else to_s
-        return sum(sample.extra_usd for sample in self.samples if from_s < sample.at_s <= end_s)
+
+class InstanceHistory(History):
+    """An instance from the first minute of the demo on: its bucket of operations."""
+
+    __slots__ = ()
+
+    def record_minute(self, truth: InstanceTruth) -> None:
+        """Note the minute that ends now."""
+        if truth.io is None:
+            raise ValueError(f"{truth.instance_id} has no EBS limits")
+        at_s = int(truth.at.timestamp())
+        sample = MinuteSample(
+            at_s=at_s,
+            balance_pct=truth.io.balance_pct,
+            demand_iops=truth.demand_iops,
+            served_iops=truth.served_iops,
+        )
+        self.samples.append(sample)
+        self.empty_at_s = truth.io.first_empty_at.timestamp() if truth.io.first_empty_at else None
+        if truth.io.empty_since and truth.demand_iops > truth.served_iops:
+            self.stalled_s += min(TICK_S, at_s - truth.io.empty_since.timestamp())
 
 
 def billed_configuration(volume: SimulatedVolume) -> Configuration:
@@ -110,37 +141,26 @@ def _usd_per_minute(configuration: Configuration, size_gib: int) -> float:
 
 
 @dataclass(slots=True, kw_only=True)
-class VolumeRun:
-    """One volume of the demo: its history, the same volume ``unwatched``, and what was done.
+class ResourceRun:
+    """One resource of the demo: what happened to it, and what the ledger says of it.
 
-    ``state`` is the ledger's state of it, None while it is calm. ``current_type`` is its type, with an arrow
-    during a modification.
+    ``state`` is the ledger's state of its bucket, None while it is calm.
     """
 
-    spec: DemoVolume
-    volume_id: str
-    history: VolumeHistory
-    unwatched: VolumeHistory
+    history: History
     entries: list[LedgerEntry] = field(default_factory=list)
     state: VolumeState | None = None
-    current_type: str = "gp2"
 
     @property
-    def volume(self) -> Volume:
-        """As AWS describes it at the start."""
-        return Volume(
-            volume_id=self.volume_id,
-            volume_type=VolumeType.GP2,
-            size_gib=self.spec.size_gib,
-            created_at=STARTS_AT,
-            tags=self.spec.tags,
-        )
+    def subject(self) -> str:
+        """The key of its bucket in the ledger."""
+        raise NotImplementedError
 
     @property
-    def level(self) -> Level:
-        """As it is judged now."""
+    def bucket_level(self) -> Level:
+        """As its bucket is judged now, unless there is no bucket to judge."""
         if self.state is None:
-            return Level.OK if baseline_iops(self.spec.size_gib) < BURST_IOPS else Level.UNKNOWN
+            return Level.OK
         return Level.UNKNOWN if self.state.reading.unknown_reason else self.state.level
 
     @property
@@ -160,6 +180,69 @@ class VolumeRun:
 
 
 @dataclass(slots=True, kw_only=True)
+class VolumeRun(ResourceRun):
+    """One volume of the demo: its history, the same volume ``unwatched``, and what was done.
+
+    ``current_type`` is its type, with an arrow during a modification.
+    """
+
+    spec: DemoVolume
+    volume_id: str
+    history: VolumeHistory
+    unwatched: VolumeHistory
+    current_type: str = "gp2"
+
+    @property
+    def subject(self) -> str:
+        return self.volume_id
+
+    @property
+    def volume(self) -> Volume:
+        """As AWS describes it at the start."""
+        return Volume(
+            volume_id=self.volume_id,
+            volume_type=VolumeType.GP2,
+            size_gib=self.spec.size_gib,
+            created_at=STARTS_AT,
+            tags=self.spec.tags,
+        )
+
+    @property
+    def level(self) -> Level:
+        """As it is judged now."""
+        return self.bucket_level if self.state or self.can_drain else Level.UNKNOWN
+
+    @property
+    def can_drain(self) -> bool:
+        """Whether it can burst above what it sustains."""
+        return self.spec.baseline_iops < BURST_IOPS
+
+    @property
+    def has_bucket(self) -> bool:
+        """Whether it has a balance now."""
+        return self.current_type == VolumeType.GP2
+
+
+@dataclass(slots=True, kw_only=True)
+class InstanceRun(ResourceRun):
+    """The instance of the demo; it is only observed, so without the watchdog the same would happen."""
+
+    spec: DemoInstance
+    history: InstanceHistory = field(default_factory=InstanceHistory)
+    current_type: str = "EC2"
+    has_bucket: bool = True
+
+    @property
+    def level(self) -> Level:
+        """As it is judged now."""
+        return self.bucket_level
+
+    @property
+    def subject(self) -> str:
+        return subject_of(ResourceType.INSTANCE, self.spec.instance_id, INSTANCE_IO.name)
+
+
+@dataclass(slots=True, kw_only=True)
 class DemoRun:
     """The demo while it runs.
 
@@ -170,7 +253,13 @@ class DemoRun:
     unwatched_fleet: LabFleet
     watchdog: Watchdog
     volume_runs: dict[str, VolumeRun]
+    instance_run: InstanceRun
     ticks: int = 0
+
+    @property
+    def runs(self) -> list[VolumeRun | InstanceRun]:
+        """All resources, in the order in which they are shown."""
+        return [*self.volume_runs.values(), self.instance_run]
 
     @property
     def now_s(self) -> int:
@@ -197,6 +286,7 @@ def open_demo(policy: Path, *, log: Callable[[str], None] | None = None) -> Iter
     clock = LabClock.manual(STARTS_AT - HISTORY_BEFORE_START)
     watched, unwatched = LabFleet(clock, SETTINGS), LabFleet(clock, SETTINGS)
     volume_runs = [_start_volume(spec, watched, unwatched) for spec in VOLUMES]
+    _add_instance(watched, INSTANCE)
     with ExitStack() as stack:
         endpoint = stack.enter_context(Endpoint(watched))
         watchdog_context = (
@@ -207,6 +297,7 @@ def open_demo(policy: Path, *, log: Callable[[str], None] | None = None) -> Iter
             unwatched_fleet=unwatched,
             watchdog=stack.enter_context(watchdog_context),
             volume_runs={volume_run.volume_id: volume_run for volume_run in volume_runs},
+            instance_run=InstanceRun(spec=INSTANCE),
         )
         clock.advance(HISTORY_BEFORE_START.total_seconds())
         _place_holds(demo_run)
@@ -241,6 +332,30 @@ def _add_volume(fleet: LabFleet, spec: DemoVolume) -> str:
     return volume_id
 
 
+def _add_instance(fleet: LabFleet, spec: DemoInstance) -> None:
+    starts_at = STARTS_AT - HISTORY_BEFORE_START
+    fleet.add_instance(
+        LabInstance(
+            instance_id=spec.instance_id,
+            launched_at=starts_at,
+            instance_type=spec.instance_type,
+            tags={"Name": spec.name},
+        )
+    )
+    volume_id = fleet.add(
+        LabVolume(
+            size_gib=200,
+            volume_type="gp3",
+            iops=spec.volume_iops,
+            throughput_mib_s=400,
+            tags={"Name": f"{spec.name}-data"},
+            instance_id=spec.instance_id,
+            starts_at=starts_at,
+        )
+    )
+    fleet.set_load(volume_id, spec.load, STARTS_AT)
+
+
 def _place_holds(demo_run: DemoRun) -> None:
     """Place the holds that operators ordered before the demo."""
     for volume_run in demo_run.volume_runs.values():
@@ -273,6 +388,10 @@ def run(demo_run: DemoRun, *, hours: float, pace_s: float, show: Callable[[DemoR
         for volume_run in demo_run.volume_runs.values():
             volume_run.history.record_minute(demo_run.endpoint.fleet.find(volume_run.history.volume_id))
             volume_run.unwatched.record_minute(demo_run.unwatched_fleet.find(volume_run.unwatched.volume_id))
+        instance_run = demo_run.instance_run
+        instance_run.history.record_minute(
+            demo_run.endpoint.fleet.instance_truth(instance_run.spec.instance_id)
+        )
         _tick(demo_run)
         show(demo_run)
         time.sleep(max(0.0, pace_s - (time.monotonic() - started_s)))
@@ -281,12 +400,14 @@ def run(demo_run: DemoRun, *, hours: float, pace_s: float, show: Callable[[DemoR
 def _tick(demo_run: DemoRun) -> None:
     demo_run.watchdog.tick()
     demo_run.ticks += 1
-    states = demo_run.watchdog.ledger.states()
+    ledger = demo_run.watchdog.ledger
+    states = ledger.states()
+    for resource_run in demo_run.runs:
+        state = states.get(resource_run.subject)
+        if state != resource_run.state or state is None:
+            resource_run.entries = list(ledger.entries(resource_run.subject))
+        resource_run.state = state
     for volume_run in demo_run.volume_runs.values():
-        state = states.get(volume_run.volume_id)
-        if state != volume_run.state or state is None:
-            volume_run.entries = demo_run.watchdog.ledger.entries(volume_run.volume_id)
-        volume_run.state = state
         volume = demo_run.endpoint.fleet.find(volume_run.volume_id)
         volume_run.current_type = (
             f"→{volume.change.target.volume_type}" if volume.change else volume.volume_type

@@ -1,10 +1,11 @@
-"""Who plays in the demo: a dozen volumes, each with something to show."""
+"""Who plays in the demo: a dozen gp2 volumes and an instance, each with something to show."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from burstlab.model.instance_types import ebs_limits
 from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.tag_keys import CRITICAL, MODE, TARGET, WINDOW
 
@@ -41,6 +42,41 @@ class DemoVolume:
     def initial_load(self) -> str:
         """Demand that keeps the balance where it starts: the baseline, or nothing on a full bucket."""
         return f"steady:{0 if self.balance_pct == _FULL_PCT else baseline_iops(self.size_gib)}"
+
+    @property
+    def summary(self) -> str:
+        """Its size and mode."""
+        return f"{self.size_gib:,} GiB, {self.mode}"
+
+    @property
+    def baseline_iops(self) -> int:
+        """What it serves when its credits are exhausted."""
+        return baseline_iops(self.size_gib)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoInstance:
+    """An instance with one gp3 volume, whose limits allow all of the load: only the instance runs out."""
+
+    name: str
+    instance_id: str
+    instance_type: str
+    volume_iops: int
+    load: str
+    description: str
+    mode: str = "observe"
+    """burstwatch changes no instance."""
+
+    @property
+    def summary(self) -> str:
+        """Its type, and the volume on it."""
+        return f"{self.instance_type}, gp3 {self.volume_iops:,}"
+
+    @property
+    def baseline_iops(self) -> int:
+        """What its type serves when the EBS credits are exhausted."""
+        limits = ebs_limits(self.instance_type)
+        return 0 if limits is None else int(limits.io.baseline)
 
 
 VOLUMES: Final = (
@@ -115,3 +151,13 @@ VOLUMES: Final = (
     ),
     DemoVolume(name="lake", size_gib=1000, load="steady:2900", description="earns what it can use"),
 )
+
+INSTANCE: Final = DemoInstance(
+    name="api-1",
+    instance_id="i-0a91f00d000000001",
+    instance_type="m7g.large",
+    volume_iops=10_000,
+    load="steady:10000",
+    description="10,000 IOPS, all day",
+)
+"""The surprise: 10,000 IOPS are provisioned and no volume has a balance, but the type sustains 3,600."""

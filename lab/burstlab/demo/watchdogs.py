@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Protocol
@@ -22,8 +23,10 @@ from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.policy.yaml_file import read_policy
 from burstwatch.core.alerts.alert import Alert, AlertKind, alert_urgency, format_title
 from burstwatch.core.assessment.severity import Level
+from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT
 from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.resource_type import ResourceType, subject_of
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
 from burstwatch.wiring.bootstrap import build_modifier, build_services
@@ -168,10 +171,12 @@ class DeployedWatchdog:
             self.slack.wait_for(partial(_is_about, alert_id), timeout_s=deadline - time.monotonic())
 
     def _published_ids(self) -> set[str]:
-        """The ids under which alerts about volumes went to the topic; of a digest, its own."""
-        entries = (
-            entry for volume in self.stack.endpoint.fleet for entry in self.ledger.entries(volume.volume_id)
-        )
+        """The IDs under which alerts went to the topic; of a digest, its own."""
+        fleet = self.stack.endpoint.fleet
+        buckets = (INSTANCE_IO.name, INSTANCE_THROUGHPUT.name)
+        subjects = [volume.volume_id for volume in fleet]
+        subjects += [subject_of(ResourceType.INSTANCE, *key) for key in product(fleet.instances, buckets)]
+        entries = (entry for subject in subjects for entry in self.ledger.entries(subject))
         delivered = [entry.body for entry in entries if entry.kind is EntryKind.DELIVERED]
         return {str(body["digest_id"] or body["alert_id"]) for body in delivered}
 
@@ -195,7 +200,8 @@ def deployed_watchdog(endpoint: Endpoint, policy: Path, log: Callable[[str], Non
     with LocalAws(region=settings.region, account=settings.account_id) as aws, SlackReceiver() as slack:
         stage_file = aws.directory / "stage.yaml"
         stage_file.write_text(
-            f"name: {_STACK}\npolicy: {policy}\nrecipients:\n  slack_secret: {_SLACK_SECRET}\n",
+            f"name: {_STACK}\npolicy: {policy}\nresources: [ebs, instance]\n"
+            f"recipients:\n  slack_secret: {_SLACK_SECRET}\n",
             encoding="utf-8",
         )
         log("cdk bootstrap: preparing a local AWS")

@@ -22,6 +22,12 @@ _METRIC_BY_LEVEL: Final = {
     Level.EXHAUSTED: Metric.VOLUMES_EXHAUSTED,
     Level.UNKNOWN: Metric.VOLUMES_UNKNOWN,
 }
+_OTHER_METRIC_BY_LEVEL: Final = {
+    Level.WARNING: Metric.BUCKETS_WARNING,
+    Level.CRITICAL: Metric.BUCKETS_CRITICAL,
+    Level.EXHAUSTED: Metric.BUCKETS_EXHAUSTED,
+    Level.UNKNOWN: Metric.BUCKETS_UNKNOWN,
+}
 _OMITTED_IF_ZERO: Final = (Level.WATCH, Level.UNKNOWN)
 """Levels that the dashboard does not show: their metrics are sent only if not zero.
 
@@ -99,6 +105,10 @@ def _emit_metrics(report: PassReport, telemetry: Telemetry) -> None:
                 fleet.watched is None if level is Level.OK else level in _OMITTED_IF_ZERO and not count
             )
             telemetry.emit_metric(metric, None if is_left_out else count)
+        other_counts = {
+            metric: fleet.other_by_level.get(level, 0) for level, metric in _OTHER_METRIC_BY_LEVEL.items()
+        }
+        emit_counts(other_counts, telemetry)
     telemetry.emit_metric(Metric.VOLUMES_UNREAD, len(report.unread) + report.unreadable_count)
     telemetry.emit_metric(Metric.NEWEST_DATAPOINT_AGE, report.newest_datapoint_age_s)
     _emit_freshness(report, telemetry)

@@ -13,7 +13,7 @@ from burstctl.simulate.ceilings import Ceiling
 from burstctl.simulate.collect import SimulationReport
 from burstctl.simulate.simulation import BucketKind, EmptySpell, SimulationResult
 from burstctl.simulate.study import Study, TypeStudy
-from burstwatch.core.durations import DAY_S
+from burstwatch.core.durations import DAY_S, format_duration_literal
 from burstwatch.core.text import format_clock, format_count, format_duration, format_usd, sanitise
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 
@@ -22,6 +22,9 @@ MAX_TYPES: Final = 16
 """Lines of the two tables; --json has all."""
 
 _MAX_NAME_CHARS: Final = 30
+_ENOUGH_SHARE: Final = 0.9
+"""Below this share of the time that was wanted, the answer has a warning."""
+
 _EMPTY_STYLE: Final = "bold red"
 _ENOUGH_STYLE: Final = "green"
 
@@ -38,7 +41,7 @@ def render_report(report: SimulationReport) -> str:
     ]
     caveats = [
         ("Measured", _describe_measured(study)),
-        ("Data", _describe_data(study)),
+        ("Data", _describe_data(report)),
         ("Assumed", _describe_assumptions(study)),
     ]
     parts = [
@@ -244,8 +247,16 @@ def _has_bucket(study: Study, kind: BucketKind) -> bool:
     return limits.baseline_throughput_mib_s < limits.max_throughput_mib_s
 
 
-def _describe_data(study: Study) -> list[str]:
+def _describe_data(report: SimulationReport) -> list[str]:
     sentences = []
+    study, wanted_s = report.study, report.request.lookback.total_seconds()
+    known_s = study.end_s - study.start_s
+    if known_s < _ENOUGH_SHARE * wanted_s:
+        sentences.append(
+            f"WARNING: CloudWatch has {format_duration(known_s)} of its I/O, not"
+            f" {format_duration_literal(report.request.lookback)}:"
+            " a load that comes once a day or once a week may be missing."
+        )
     if study.holes:
         longest_s = max(end_s - start_s for start_s, end_s in study.holes)
         sentences.append(

@@ -48,6 +48,7 @@ PLANNED_JOBS = [
     "DatabaseWithoutCredits",
     "EtcdOnGp2",
     "FileSystemWithoutCredits",
+    "InstanceCredits",
     "LessIoInstead",
     "MovingToGp3",
     "Uninstall",

@@ -1,6 +1,7 @@
 """The watch function as its schedules invoke it: over real HTTP, against the lab."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -19,9 +20,11 @@ from support.builders.functions import (
     to_instant,
 )
 from support.cli_session import (
+    START,
     add_calm,
     add_critical,
     add_exhausted,
+    add_lab_instance,
     add_lab_volume,
     add_warning,
     count_modify_calls,
@@ -596,7 +599,11 @@ def test_a_quiet_pass_reports_the_fleet_and_emits_no_billed_metric(functions, la
     assert functions.units == QUIET_PASS_METRICS
 
 
-def test_every_metric_is_emitted_with_its_unit(functions, lab):
+BUCKET_METRICS = {"BucketsWarning", "BucketsCritical", "BucketsExhausted", "BucketsUnknown"}
+VOLUME_METRICS = ALL_METRICS - BUCKET_METRICS
+
+
+def test_every_metric_of_volumes_is_emitted_with_its_unit(functions, lab):
     """A day on which everything happens."""
     functions.deploy_policy(RETURNS)
     lab.clock.advance(29)
@@ -637,11 +644,25 @@ def test_every_metric_is_emitted_with_its_unit(functions, lab):
     functions.watch("sweep")
     functions.watch("focus")
 
-    assert functions.units.keys() == ALL_METRICS
+    assert functions.units.keys() == VOLUME_METRICS
     ages = ("NewestDatapointAge", "WorstDatapointAge", "DatapointSpacing")
     in_seconds = dict.fromkeys(("SoonestTimeToEmpty", *ages), "Seconds")
     other_units = in_seconds | {"LowestBurstBalance": "Percent"}
-    assert functions.units == dict.fromkeys(ALL_METRICS, "Count") | other_units
+    assert functions.units == dict.fromkeys(VOLUME_METRICS, "Count") | other_units
+
+
+def test_buckets_of_instances_are_counted_by_level_apart_from_volumes(functions, lab):
+    functions.deploy_policy("version: 1\nresources: {instance: {watch: true}}\n")
+    # m5.large holds 27,270,000 operations; 6,000 a second drain 2,400, which is 31.7 % an hour
+    for number, io_pct in enumerate((56.0, 36.0, 20.0, 100.0)):
+        instance_id = add_lab_instance(lab, f"i-0a1b2c3d4e5f6000{number}", io_pct=io_pct)
+        gp3 = {"volume_type": "gp3", "iops": 6_000, "throughput_mib_s": 125}
+        add_lab_volume(lab, "data", "steady:6000", minutes=60, instance_id=instance_id, **gp3)
+    lab.fleet.hide_metrics(instance_id, from_at=START - timedelta(minutes=40), to_at=START, only_balance=True)
+    output = functions.watch("sweep")
+    counts = {name: count for name, count in output.metrics.items() if name.startswith("Buckets")}
+    assert counts == {"BucketsWarning": 1, "BucketsCritical": 1, "BucketsExhausted": 1, "BucketsUnknown": 2}
+    assert output.metrics["VolumesCritical"] == 0
 
 
 def test_the_numbers_are_those_of_the_fleet(functions, lab):

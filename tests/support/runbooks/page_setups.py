@@ -465,6 +465,21 @@ def _backup_iops(at_s: int) -> float:
     return 3_840 if evening.weekday() in (1, 4) and evening.hour < 6 else 600
 
 
+@page_setup("InstanceCredits")
+def instance_draining(stage: PageEnvironment) -> None:
+    """A gp3 volume is below its limits, and its m7g.large has spent most of its EBS I/O credits."""
+    stage.lab.fleet.instances[HOST] = LabInstance(
+        instance_id=HOST,
+        launched_at=stage.lab.clock.now() - timedelta(days=200),
+        instance_type="m7g.large",
+        tags={"Name": "api-1"},
+        io_pct=45,
+    )
+    gp3 = {"volume_type": "gp3", "size_gib": 200, "iops": 10_000, "throughput_mib_s": 400}
+    stage.add_volume("api-1-data", "steady:8000", minutes=90, **gp3)
+    stage.add_stack(policy="version: 1\nresources: {instance: {watch: true}}\n").tick()
+
+
 @page_setup("WhichLimit")
 def instance_without_credits(stage: PageEnvironment) -> None:
     """Two gp3 volumes are below their limits, and their m5.large has used up its EBS I/O credits."""

@@ -2,25 +2,28 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.resource_type import is_volume_subject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSummary:
-    """How many volumes are watched, in focus, flipped, and at each level.
+    """How many volumes are watched, in focus, flipped, and at each level; and the other buckets.
 
-    ``watched`` is None before the first complete sweep. ``lowest_balance_pct`` is that of the volumes with
-    anything going on, None without such a volume.
+    ``watched`` is None before the first complete sweep. ``other_by_level`` counts the buckets of instances
+    and other resources that have anything going on: calm ones are not remembered. ``lowest_balance_pct`` is
+    the lowest of all of these, None without any.
     """
 
     watched: int | None
     in_focus: int
     flipped: int
     by_level: Mapping[Level, int]
+    other_by_level: Mapping[Level, int] = field(default_factory=dict)
     lowest_balance_pct: float | None = None
 
 
@@ -34,19 +37,23 @@ def summarise_fleet(
             remaining.pop(change.volume_id, None)
         else:
             remaining[change.volume_id] = change.state
-    remaining_states = remaining.values()
-    levels = Counter(
-        Level.UNKNOWN if state.reading.unknown_reason else state.level for state in remaining_states
-    )
+    volumes = [state for subject, state in remaining.items() if is_volume_subject(subject)]
+    others = [state for subject, state in remaining.items() if not is_volume_subject(subject)]
+    levels, other_levels = _count_levels(volumes), _count_levels(others)
     if watched is not None:
-        levels[Level.OK] += max(0, watched - len(remaining))
+        levels[Level.OK] += max(0, watched - len(volumes))
     balances = (
-        state.reading.balance_pct for state in remaining_states if state.reading.unknown_reason is None
+        state.reading.balance_pct for state in remaining.values() if state.reading.unknown_reason is None
     )
     return FleetSummary(
         watched=watched,
-        in_focus=sum(state.next_poll_at_s is not None for state in remaining_states),
-        flipped=sum(state.flip is not None for state in remaining_states),
+        in_focus=sum(state.next_poll_at_s is not None for state in volumes),
+        flipped=sum(state.flip is not None for state in volumes),
         by_level={level: levels[level] for level in Level},
+        other_by_level={level: other_levels[level] for level in Level},
         lowest_balance_pct=min((pct for pct in balances if pct is not None), default=None),
     )
+
+
+def _count_levels(states: Iterable[VolumeState]) -> Counter[Level]:
+    return Counter(Level.UNKNOWN if state.reading.unknown_reason else state.level for state in states)

@@ -218,6 +218,18 @@ def test_an_interval_in_which_one_metric_is_missing_is_a_hole(cli, lab, monkeypa
     assert cli.run("simulate", INSTANCE, "--json").document["unknown_s"] == 300
 
 
+def test_a_much_shorter_history_than_requested_is_warned_about(cli, lab):
+    add_instance(lab)
+    lab.fleet.set_load(next(iter(lab.fleet)).volume_id, "steady:100")
+    lab.clock.advance(4 * HOUR_S)
+
+    result = cli.run("simulate", INSTANCE, "--to", "m5.large")
+
+    warning = "WARNING: CloudWatch has 4 h 20 min of its I/O, not 14d: a load that comes once a day"
+    assert warning in topic(result, "Data")
+    assert "WARNING" not in cli.run("simulate", INSTANCE, "--to", "m5.large", "--last", "4h").out
+
+
 def test_an_instance_that_was_throttled_is_warned_about(cli, night):
     add_instance(night, "m5.large")
     instance = night.fleet.instances[INSTANCE]

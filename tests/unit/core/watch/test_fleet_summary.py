@@ -82,6 +82,14 @@ def test_flipped_volumes_are_counted_while_they_are_away():
     assert (fleet.flipped, fleet.in_focus) == (2, 1)
 
 
+def test_buckets_of_instances_are_counted_apart_from_volumes():
+    known = states(a=Level.WATCH) | states(**{"i-1#instance-io": Level.CRITICAL})
+    fleet = summarise_fleet(known, [], 10)
+    assert count_states(fleet) == {"ok": 9, "watch": 1}
+    assert {level for level, count in fleet.other_by_level.items() if count} == {Level.CRITICAL}
+    assert fleet.in_focus == 1
+
+
 def test_nothing_is_watched_where_there_is_nothing():
     fleet = summarise_fleet({}, [], 0)
     assert (fleet.watched, count_states(fleet)) == (0, {})
