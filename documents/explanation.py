@@ -9,6 +9,8 @@ from documents.shared import (
     AnyObject,
     BucketDocument,
     Count,
+    DatabaseDocument,
+    FileSystemDocument,
     FlipDocument,
     HoldDocument,
     InstanceDocument,
@@ -16,6 +18,7 @@ from documents.shared import (
     OccurrenceDocument,
     PlanDocument,
     QuotaDocument,
+    UsdAmount,
     VolumeDocument,
     VolumeId,
 )
@@ -66,6 +69,8 @@ class NotExplainedDocument(SkippedDocument):
     schema: Literal["burstwatch.explanation/v1"]
     volume: None
     instance: None
+    file_system: None
+    database: None
 
 
 class ExplainedVolumeDocument(TypedDict):
@@ -73,6 +78,8 @@ class ExplainedVolumeDocument(TypedDict):
     generated_at: Instant
     volume: VolumeDocument
     instance: None
+    file_system: None
+    database: None
     previous_level: Level
     because: str
     worst_drain_per_s: Count
@@ -123,11 +130,12 @@ class ExplainedBucketDocument(BucketDocument):
     previous_level: Level
     because: str
     proof: DrainProofDocument | None
-    """Null if the limits of the type are not known."""
+    """Null if the limits of the type are not known, and for all but instances."""
     drains: list[DrainDocument]
     is_believed: bool
     limit_exceeded_min: Count | None
-    """In how many of the last 15 minutes CloudWatch's check was 1; null without a datapoint."""
+    """In how many of the last 15 minutes CloudWatch's check was 1; null without a datapoint, and for all but
+    instances."""
     next: list[str]
     look: LookDocument
     remembered: RememberedDocument
@@ -138,6 +146,8 @@ class ExplainedInstanceFieldsDocument(TypedDict):
     generated_at: Instant
     volume: None
     instance: InstanceDocument
+    file_system: None
+    database: None
     attached_volumes: list[AttachedVolumeDocument]
     """Empty if the limits of one are not known."""
     buckets: list[ExplainedBucketDocument]
@@ -148,10 +158,58 @@ class ExplainedInstanceDocument(ExplainedInstanceFieldsDocument, SkippedDocument
     pass
 
 
+class ModeOptionDocument(TypedDict):
+    """A throughput mode that a file system could have, at its load of a day."""
+
+    mode: str
+    provisioned_mib_s: Count | None
+    usd_per_month: UsdAmount
+    serves_load: bool
+    because: str
+
+
+class DefinitionDocument(TypedDict):
+    """The lines that change where the resource is defined as code."""
+
+    terraform: str
+    cloudformation: str
+    cdk: str
+
+
+class StorageChangeDocument(TypedDict):
+    """What the storage or the throughput mode should become; the watchdog never changes it."""
+
+    action: str
+    """A command, or a sentence where no command helps."""
+    reasons: list[str]
+    cautions: list[str]
+    options: list[ModeOptionDocument]
+    """Of a file system: each throughput mode."""
+    definition: DefinitionDocument | None
+
+
+class ExplainedStorageFieldsDocument(TypedDict):
+    schema: Literal["burstwatch.explanation/v1"]
+    generated_at: Instant
+    volume: None
+    instance: None
+    file_system: FileSystemDocument | None
+    database: DatabaseDocument | None
+    """One of the two is set."""
+    change: StorageChangeDocument | None
+    """Null if its load was not read."""
+    buckets: list[ExplainedBucketDocument]
+    holds: list[HoldDocument]
+
+
+class ExplainedStorageDocument(ExplainedStorageFieldsDocument, SkippedDocument):
+    pass
+
+
 ExplanationDocument = Annotated[
-    ExplainedDocument | ExplainedInstanceDocument | NotExplainedDocument,
+    ExplainedDocument | ExplainedInstanceDocument | ExplainedStorageDocument | NotExplainedDocument,
     Field(
-        title="The decision about one volume or instance, and every number behind it",
+        title="The decision about one resource, and every number behind it",
         description="burstctl explain --json.",
     ),
 ]

@@ -6,9 +6,10 @@ from burstwatch.core.assessment.severity import Level
 from documents.advice import AdviceDocument
 from documents.hold import HoldsDocument, ReleaseDocument
 from documents.shared import (
-    AnyObject,
     ApiCalls,
     Count,
+    DatabaseDocument,
+    FileSystemDocument,
     HeaderDocument,
     InstanceDocument,
     Instant,
@@ -52,10 +53,8 @@ class ReportDocument(HeaderDocument):
     volumes: list[VolumeDocument]
     """Most urgent first."""
     instances: list[InstanceDocument]
-    file_systems: list[AnyObject]
-    """None: this version does not watch file systems."""
-    databases: list[AnyObject]
-    """None: this version does not watch databases."""
+    file_systems: list[FileSystemDocument]
+    databases: list[DatabaseDocument]
     totals: ReportTotalsDocument
     cost: WatchCostDocument
     newest_datapoint_age_s: Count | None

@@ -34,7 +34,8 @@ Instant = TypeAliasType(
     ],
 )
 ResourceId = TypeAliasType(
-    "ResourceId", Annotated[str, Field(pattern="^(vol|i)-([0-9a-f]{8}|[0-9a-f]{17})$")]
+    "ResourceId",
+    Annotated[str, Field(pattern="^((vol|i|fs)-([0-9a-f]{8}|[0-9a-f]{17})|db:[a-zA-Z][a-zA-Z0-9-]{0,62})$")],
 )
 VolumeId = TypeAliasType("VolumeId", Annotated[str, Field(pattern="^vol-([0-9a-f]{8}|[0-9a-f]{17})$")])
 ApiCalls = TypeAliasType(
@@ -117,7 +118,7 @@ class StandingHoldDocument(TypedDict):
 
     volume_id: Annotated[
         ResourceId | None,
-        Field(description="What is held, also if it is an instance; null for a hold on everything."),
+        Field(description="What is held, also if that is not a volume; null for a hold on everything."),
     ]
     resource_id: Annotated[ResourceId | None, Field(description="The same.")]
     by: str
@@ -164,9 +165,9 @@ class BucketDocument(TypedDict):
     """One bucket of burst credits of a resource; rates are in its unit per second."""
 
     bucket: str
-    """ebs-io, ebs-throughput, instance-io or instance-throughput."""
+    """ebs-io, ebs-throughput, instance-io, instance-throughput, efs-bytes or rds-io."""
     unit: str
-    """Of the credits: operations or MiB."""
+    """Of the credits: operations, MiB or bytes."""
     balance_pct: Percent | None
     capacity: Count | None
     capacity_inferred: bool
@@ -231,14 +232,12 @@ class VolumeDocument(NamesDocument):
     buckets: list[BucketDocument]
 
 
-class InstanceDocument(TypedDict):
-    """An EC2 instance as a pass found it. The watchdog never changes one."""
+class AdvisedDocument(TypedDict):
+    """A resource as a pass found it that the watchdog never changes."""
 
     resource_id: str
     resource_type: ResourceType
     name: str | None
-    instance_type: str
-    volume_ids: list[str]
     level: Level
     """That of its most urgent bucket."""
     unknown_reason: UnknownReason | None
@@ -250,6 +249,38 @@ class InstanceDocument(TypedDict):
     decision: DecisionDocument
     outcome: OutcomeDocument
     buckets: list[BucketDocument]
+
+
+class InstanceDocument(AdvisedDocument):
+    """An EC2 instance."""
+
+    instance_type: str
+    volume_ids: list[str]
+
+
+class FileSystemDocument(AdvisedDocument):
+    """An EFS file system."""
+
+    throughput_mode: str
+    provisioned_mib_s: UsdAmount | None
+    state: str
+    size_bytes: Count
+    standard_bytes: Count
+    """What is in Standard, or in One Zone: only that earns throughput."""
+    baseline_mib_s: UsdAmount
+    """What the size earns in bursting mode."""
+
+
+class DatabaseDocument(AdvisedDocument):
+    """An RDS database."""
+
+    engine: str
+    instance_class: str
+    storage_type: str
+    allocated_gib: Count
+    status: str
+    replica_of: str | None
+    cluster_id: str | None
 
 
 class PriceDocument(TypedDict):

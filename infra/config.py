@@ -247,7 +247,9 @@ _parse_tag: Final = _pattern_parser(
     r"(?!(?i:aws:))[\w .:/=+@-]{1,128}", "what a tag may hold: letters, digits, spaces and _.:/=+-@, not aws:"
 )
 
-_parse_resource: Final = _pattern_parser(r"ebs|instance", "a kind of resource; write ebs or instance")
+_parse_resource: Final = _pattern_parser(
+    r"ebs|instance|efs|rds", "a kind of resource; write ebs, instance, efs or rds"
+)
 
 _LIST_MARKER: Final = "list"
 _SETTING_PARSERS: Final[dict[str, Any]] = {

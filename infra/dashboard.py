@@ -38,7 +38,7 @@ _BUCKET_METRICS: Final = (
     ("BucketsWarning", "warning", Color.ORANGE),
     ("BucketsUnknown", "unknown", Color.PURPLE),
 )
-_RESOURCE_NAMES: Final = {"instance": "EC2 instances"}
+_RESOURCE_NAMES: Final = {"instance": "EC2 instances", "efs": "EFS file systems", "rds": "RDS databases"}
 """The kinds of resources other than volumes, in words."""
 
 _FLIP_METRICS: Final = (

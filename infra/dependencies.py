@@ -22,7 +22,7 @@ PYTHON_VERSION: Final = "3.14"
 """Of the functions; the newest that Lambda runs."""
 
 SERVICES: Final = frozenset(
-    {"cloudwatch", "dynamodb", "ec2", "secretsmanager", "sns", "sqs", "ssm", "sts", "xray"}
+    {"cloudwatch", "dynamodb", "ec2", "efs", "rds", "secretsmanager", "sns", "sqs", "ssm", "sts", "xray"}
 )
 """Whose models the layer keeps of botocore's 440: these are what the functions call, and X-Ray's SDK."""
 

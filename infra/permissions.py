@@ -40,6 +40,26 @@ READ_INSTANCE_TYPES: Final = Permission(
     resources=("*",),
     wildcard_reason=_DESCRIBE_REASON,
 )
+READ_FILE_SYSTEMS: Final = Permission(
+    sid="ReadFileSystems",
+    actions=("elasticfilesystem:DescribeFileSystems",),
+    resources=("*",),
+    wildcard_reason="every file system of the Region is listed; it reads, and changes nothing",
+)
+READ_DATABASES: Final = Permission(
+    sid="ReadDatabases",
+    actions=("rds:DescribeDBInstances", "rds:DescribeValidDBInstanceModifications"),
+    resources=("*",),
+    wildcard_reason="every database of the Region is listed; it reads, and changes nothing",
+)
+READS_OF_KINDS: Final[Mapping[str, tuple[Permission, ...]]] = {
+    "instance": (READ_INSTANCE_TYPES,),
+    "efs": (READ_FILE_SYSTEMS,),
+    # what a class allows is what EC2 shows of the type behind it
+    "rds": (READ_DATABASES, READ_INSTANCE_TYPES),
+}
+"""What each kind of resource needs besides the permissions to read volumes and metrics."""
+
 READ_METRICS: Final = Permission(
     sid="ReadMetrics",
     actions=("cloudwatch:GetMetricData",),

@@ -30,6 +30,8 @@ from infra.permissions import (
     READ_INSTANCE_TYPES,
     READ_METRICS,
     READ_VOLUMES,
+    READS_OF_KINDS,
+    Permission,
     list_deployments,
     modify_opted_in,
     publish,
@@ -190,11 +192,17 @@ class WatchdogStack(Stack):
             dead_letter_queue=None,
         )
         self._grant_read(function)
-        if "instance" not in self._stage.resources:
+        if READ_INSTANCE_TYPES not in self._reads_of_kinds:
             function.allow(READ_INSTANCE_TYPES)
         function.allow(modify_opted_in(self._policy.opt_in_tag))
         self._flip_requests.deliver_to(function)
         return function
+
+    @property
+    def _reads_of_kinds(self) -> list[Permission]:
+        """What the kinds of the stage file need, each once."""
+        needed = [read for kind in self._stage.resources for read in READS_OF_KINDS.get(kind, ())]
+        return list({read.sid: read for read in needed}.values())
 
     def _grant_read(self, function: WatchdogFunction) -> None:
         function.allow(
@@ -205,8 +213,7 @@ class WatchdogStack(Stack):
             list_deployments(DEPLOYMENTS_PATH),
             *self._alerts.publish_permissions,
         )
-        if "instance" in self._stage.resources:
-            function.allow(READ_INSTANCE_TYPES)
+        function.allow(*self._reads_of_kinds)
         if self._stage.flips:
             function.allow(write_parameter_once(self._parameters.origin_parameter_name))
 

@@ -209,6 +209,31 @@ ADVICE: Final = {
     "resources.instance.warning_within": Advice(
         "raise it to hear of slow drains earlier; lower it if too many warnings need no action"
     ),
+    "resources.efs.watch": Advice(
+        "`true`, if file systems are in bursting mode. The stage file must permit it",
+        "$0.01 a month for a calm file system, nothing for one in another mode",
+        "file systems in bursting mode are covered",
+    ),
+    "resources.efs.metric_lag": Advice(
+        "raise it if `burstctl doctor` reports older datapoints",
+        _SHORTER_SWEEPS,
+        "it holds only while CloudWatch shows each period within this time",
+    ),
+    "resources.efs.act_lead": Advice(
+        "raise it if people need longer to change a throughput mode", _SHORTER_SWEEPS, _PERSON_LEAD
+    ),
+    "resources.efs.critical_within": Advice("raise it for an earlier page"),
+    "resources.efs.warning_within": Advice(
+        "raise it to hear of slow drains earlier; lower it if too many warnings need no action"
+    ),
+    "resources.rds.watch": Advice(
+        "`true`, if databases have gp2 storage, or classes that burst. The stage file must permit it",
+        "up to $0.09 a month for the storage of a database, and up to $0.17 for a class that bursts",
+        "the storage of databases and the buckets of their classes are covered",
+    ),
+    "resources.rds.act_lead": Advice(
+        "raise it if people need longer to change a database", _SHORTER_SWEEPS, _PERSON_LEAD
+    ),
 }
 
 WINDOW_KEYS: Final = {

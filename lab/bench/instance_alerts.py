@@ -51,7 +51,7 @@ from burstlab.score.ground_truth import DAY_S, START, START_S, Depletion, Ground
 from burstlab.score.job import find_lead_s
 from burstlab.score.record import SpanRecorder
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.core.assessment.assess_instance import InstanceReading, assess_instance
+from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.series import Series
@@ -254,8 +254,8 @@ def watch(
             # calm, and nothing is remembered: only the next sweep is due, and the bench saves its time
             tick_at_s += interval_s
             continue
-        reading = InstanceReading(balance=series, was_seen=True)
-        assessment = assess_instance(instance, kind, reading, now_s=now_s, telemetry=policy.telemetry)
+        reading = BucketReading(balance=series, was_seen=True)
+        assessment = assess_resource(instance, kind, reading, now_s=now_s, telemetry=policy.telemetry)
         decision = decide(
             assessment,
             state,

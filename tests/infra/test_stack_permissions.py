@@ -15,13 +15,17 @@ REQUIRED_WILDCARDS = {
     "ReadVolumes": "*",
     "ReadMetrics": "*",
     "ReadInstanceTypes": "*",
+    "ReadFileSystems": "*",
+    "ReadDatabases": "*",
     "Trace": "*",
     "ModifyOptedInVolumes": "arn:${AWS::Partition}:ec2:${AWS::Region}:${AWS::AccountId}:volume/*",
     "ReadSecret": (
         "arn:${AWS::Partition}:secretsmanager:${AWS::Region}:${AWS::AccountId}:secret:burstwatch/slack-??????"
     ),
 }
-READS_ONLY = {"ec2:Describe", "cloudwatch:Get", "xray:Put"}
+READS_ONLY = {
+    "ec2:Describe", "cloudwatch:Get", "xray:Put", "elasticfilesystem:Describe", "rds:Describe"
+}  # fmt: skip
 
 
 def allowed(stack):
@@ -76,6 +80,38 @@ def test_the_tag_in_the_condition_is_the_one_of_the_policy(tmp_path):
     parameters = stack.of_type("AWS::SSM::Parameter").values()
     card = [p["Value"] for p in parameters if p["Name"] == "/burstwatch/deployments/burstwatch"]
     assert '"opt_in_tag":{"key":"storage:may-flip","value":"Yes"}' in as_text(card[0])
+
+
+KIND_ACTIONS = {
+    "efs": {"elasticfilesystem:DescribeFileSystems"},
+    "rds": {
+        "rds:DescribeDBInstances",
+        "rds:DescribeValidDBInstanceModifications",
+        "ec2:DescribeInstanceTypes",
+    },
+}
+
+
+@pytest.mark.parametrize("kind", KIND_ACTIONS)
+def test_a_kind_is_readable_only_if_the_stage_file_names_it(kind):
+    without, with_kind = synth("flips: false"), synth(f"flips: false\nresources: [ebs, {kind}]")
+    added = {
+        action
+        for _, statement in allowed(with_kind)
+        for action in as_list(statement["Action"])
+        if not roles_allowed(without, action)
+    }
+    assert added == KIND_ACTIONS[kind]
+    for action in added:
+        assert roles_allowed(with_kind, action) == {"WatchRole", "SettleRole"}
+
+
+def test_no_statement_is_there_twice_if_two_kinds_need_it():
+    stack = synth("resources: [ebs, instance, efs, rds]")
+    for role, statements in stack.statements().items():
+        sids = [statement["Sid"] for statement in statements if "Sid" in statement]
+        assert len(sids) == len(set(sids)), role
+    assert roles_allowed(stack, "ec2:DescribeInstanceTypes") == {"WatchRole", "FlipRole", "SettleRole"}
 
 
 def test_without_flips_nothing_in_the_stack_may_modify_anything():

@@ -11,7 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from burstwatch.core.assessment.assess import VolumeReading, assess
-from burstwatch.core.assessment.assess_instance import InstanceReading, assess_instance
+from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
+from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.poll_interval import is_sweep_due
 from burstwatch.core.buckets.series import Series
@@ -19,16 +20,18 @@ from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT, hdd_bucket
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
-from burstwatch.core.instances.instance import Instance
+from burstwatch.core.efs.efs_bucket import EFS_BYTES, efs_bucket
 from burstwatch.core.instances.instance_buckets import INSTANCE_KINDS, instance_bucket
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import CadencePolicy, Policy
-from burstwatch.core.policy.resources import InstancePolicy, ResourcesPolicy
+from burstwatch.core.policy.resources import EfsPolicy, InstancePolicy, RdsPolicy, ResourcesPolicy
 from burstwatch.core.policy.volume_tags import VolumeSettings
+from burstwatch.core.rds.rds_buckets import RDS_IO, gp2_storage_bucket
 from burstwatch.core.watch.cadence import sweep_interval_s, sweep_ticks
 from burstwatch.core.watch.decide import TickContext, decide
 from support.builders.core_values import a_volume, an_instance
+from support.builders.storage import a_database, a_file_system
 
 START_S = 1_763_640_000
 TICK_S = 60
@@ -43,7 +46,7 @@ def minutes(number: int) -> timedelta:
 class Watched:
     """One bucket of one resource, and what it may do."""
 
-    resource: Volume | Instance
+    resource: Resource
     kind: BucketKind
     bucket: Bucket
     policy: Policy
@@ -81,6 +84,22 @@ def instances(draw) -> Watched:
 
 
 @st.composite
+def file_systems(draw) -> Watched:
+    file_system = a_file_system(draw(st.one_of(st.just(0), st.floats(0.1, 50_000))))
+    bucket = efs_bucket(file_system.standard_bytes)
+    return Watched(file_system, EFS_BYTES, bucket, policy_of_bucket(draw(policies()), EFS_BYTES, bucket))
+
+
+@st.composite
+def databases(draw) -> Watched:
+    engine = draw(st.sampled_from(["postgres", "oracle-ee", "sqlserver-se"]))
+    database = a_database(draw(st.integers(20, 3_999)), engine=engine)
+    bucket = gp2_storage_bucket(database)
+    assume(bucket.highest_drain_per_s > 0)
+    return Watched(database, RDS_IO, bucket, policy_of_bucket(draw(policies()), RDS_IO, bucket))
+
+
+@st.composite
 def policies(draw) -> Policy:
     return Policy(
         cadence=CadencePolicy(
@@ -92,7 +111,12 @@ def policies(draw) -> Policy:
             instance=InstancePolicy(
                 act_lead=minutes(draw(st.sampled_from([5, 12, 30, 60]))),
                 metric_lag=minutes(draw(st.sampled_from([5, 10, 10]))),
-            )
+            ),
+            efs=EfsPolicy(
+                act_lead=minutes(draw(st.sampled_from([5, 30, 120]))),
+                metric_lag=minutes(draw(st.sampled_from([15, 15, 20]))),
+            ),
+            rds=RdsPolicy(act_lead=minutes(draw(st.sampled_from([5, 12, 30, 60])))),
         ),
     )
 
@@ -103,6 +127,7 @@ class Load:
     def __init__(self, watched: Watched, start_pct: float, strike_s: int, lag_s: int) -> None:
         self.bucket, self.period_s, self.lag_s = watched.bucket, watched.kind.period_s, lag_s
         self.start_pct, self.strike_s = start_pct, strike_s
+        self.is_in_credits = watched.kind.is_in_credits
         fall_pct_per_s = 100 * self.bucket.highest_drain_per_s / self.bucket.capacity
         self.fall_pct_per_s, self.empty_at_s = fall_pct_per_s, strike_s + start_pct / fall_pct_per_s
 
@@ -113,15 +138,18 @@ class Load:
         """The minimum of each period is its balance at the end; each is shown when the lag is over."""
         newest_s = (now_s - self.lag_s) // self.period_s * self.period_s
         starts = range(newest_s - 3_600, newest_s + 1, self.period_s)
-        return Series.from_pairs(((s, self.pct_at(s + self.period_s)) for s in starts), self.period_s)
+        scale = self.bucket.capacity / 100 if self.is_in_credits else 1
+        return Series.from_pairs(
+            ((start, scale * self.pct_at(start + self.period_s)) for start in starts), self.period_s
+        )
 
 
 def assess_now(watched: Watched, balance: Series, now_s: int):
     telemetry = watched.policy.telemetry
     if isinstance(watched.resource, Volume):
         return assess(watched.resource, VolumeReading(balance=balance), now_s=now_s, telemetry=telemetry)
-    reading = InstanceReading(balance=balance)
-    return assess_instance(watched.resource, watched.kind, reading, now_s=now_s, telemetry=telemetry)
+    reading = BucketReading(balance=balance)
+    return assess_resource(watched.resource, watched.kind, reading, now_s=now_s, telemetry=telemetry)
 
 
 def first_focus_s(watched: Watched, load: Load, lost_tick: int, phase_s: int) -> int | None:
@@ -184,7 +212,19 @@ def test_no_instance_bucket_empties_without_having_been_in_focus_with_its_lead_l
     check(attack)
 
 
-@given(st.one_of(hdd_volumes(), instances()))
+@settings(max_examples=100, deadline=None)
+@given(attacks(file_systems()))
+def test_no_file_system_empties_without_having_been_in_focus_with_its_lead_left(attack):
+    check(attack)
+
+
+@settings(max_examples=150, deadline=None)
+@given(attacks(databases()))
+def test_no_storage_of_a_database_empties_without_having_been_in_focus_with_its_lead_left(attack):
+    check(attack)
+
+
+@given(st.one_of(hdd_volumes(), instances(), file_systems(), databases()))
 def test_the_poll_interval_rule_holds_for_every_bucket(watched):
     cadence, bucket = watched.policy.cadence, watched.bucket
     lasts_s = bucket.credits_in(cadence.watch_below_pct) / bucket.highest_drain_per_s

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -24,6 +25,7 @@ from burstwatch.core.ebs.gp2_bucket import EBS_IO, gp2_bucket  # noqa: E402
 from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT, hdd_bucket  # noqa: E402
 from burstwatch.core.ebs.sizing import InstanceLimits  # noqa: E402
 from burstwatch.core.ebs.volume import baseline_iops  # noqa: E402
+from burstwatch.core.efs.efs_bucket import EFS_BYTES, GIB, efs_bucket  # noqa: E402
 from burstwatch.core.instances.instance_buckets import (  # noqa: E402
     INSTANCE_IO,
     INSTANCE_THROUGHPUT,
@@ -32,6 +34,8 @@ from burstwatch.core.instances.instance_buckets import (  # noqa: E402
 )
 from burstwatch.core.policy.bucket_policy import policy_of_bucket  # noqa: E402
 from burstwatch.core.policy.policy import CadencePolicy, Policy  # noqa: E402
+from burstwatch.core.rds.db_instance import DbInstance  # noqa: E402
+from burstwatch.core.rds.rds_buckets import RDS_IO, gp2_storage_bucket  # noqa: E402
 from burstwatch.core.watch.api_cost import metric_usd_per_month  # noqa: E402
 from burstwatch.core.watch.cadence import sweep_interval_s  # noqa: E402 - infra is found below the repository's root
 
@@ -154,6 +158,23 @@ def _examples() -> Iterator[tuple[str, list[tuple[BucketKind, Bucket]]]]:
                 (INSTANCE_IO, io),
                 (INSTANCE_THROUGHPUT, instance_throughput_bucket(limits, volumes_mib_s=mib_s)),
             ],
+        )
+    for gib in (58, 4_096):
+        yield f"EFS file systems in bursting mode, {gib:,} GiB", [(EFS_BYTES, efs_bucket(gib * GIB))]
+    for gib in (100, 400, 2_000):
+        database = DbInstance(
+            identifier="orders",
+            dbi_resource_id="db-ORDERS",
+            engine="postgres",
+            instance_class="db.m5.4xlarge",
+            storage_type="gp2",
+            allocated_gib=gib,
+            status="available",
+            created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        )
+        yield (
+            f"RDS databases on {gib:,} GiB of gp2, class without buckets",
+            [(RDS_IO, gp2_storage_bucket(database))],
         )
 
 

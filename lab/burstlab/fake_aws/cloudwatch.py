@@ -28,6 +28,7 @@ from burstlab.fake_aws.protocols import (
     read_cbor,
     to_nested,
 )
+from burstlab.fake_aws.resource_metrics import read_resource_metric
 from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
 from burstlab.model.minute_history import MINUTE_S
@@ -105,7 +106,10 @@ class CloudWatchApi:
             "settings": self._fleet.settings,
         }
         points, fault = Datapoints([], []), None
-        if metric["Namespace"] == "AWS/EC2" and name in INSTANCE_UNITS:
+        resource = read_resource_metric(self._fleet, stat, request.from_s, request.to_s, now_s)
+        if resource is not None:
+            points, fault = resource.points, resource.fault
+        elif metric["Namespace"] == "AWS/EC2" and name in INSTANCE_UNITS:
             instance_id = _dimension_values(metric, "InstanceId")[0]
             instance = self._fleet.bring_up_to_now(instance_id)
             if instance is not None and stat.get("Unit", INSTANCE_UNITS[name]) == INSTANCE_UNITS[name]:

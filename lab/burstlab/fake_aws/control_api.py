@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+from burstlab.fake_aws import storage_control
 from burstlab.fake_aws.faults import Fault, FaultRegistry, parse_fault
 from burstlab.fake_aws.protocols import Response
 from burstlab.model.aws_error import AwsError
@@ -64,6 +65,10 @@ class ControlApi:
             ("POST", "clock"): self._set_speed,
             ("POST", "advance"): self._advance,
             ("GET", "volumes"): self._list_volumes,
+            ("GET", "file-systems"): lambda _: storage_control.list_file_systems(fleet),
+            ("POST", "file-system"): lambda request: storage_control.change_file_system(fleet, request),
+            ("GET", "databases"): lambda _: storage_control.list_databases(fleet),
+            ("POST", "database"): lambda request: storage_control.change_database(fleet, request),
             ("POST", "load"): self._set_load,
             ("POST", "balance"): self._set_balance,
             ("POST", "tags"): self._set_tags,

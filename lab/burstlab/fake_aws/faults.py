@@ -18,7 +18,7 @@ _THROTTLE_ERRORS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What happens to calls of ``action`` (``*`` for all).
+    """What happens to calls of ``action`` (``*`` for all) of ``service`` (its signing name, such as ``rds``).
 
     Kinds: ``error`` returns ``code``; ``throttle`` returns the service's own throttling code; ``reset``
     breaks the connection; ``timeout`` never responds. It applies to every ``every``-th matching call, at most
@@ -27,6 +27,7 @@ class Fault:
     """
 
     action: str = "*"
+    service: str = "*"
     kind: str = "error"
     code: str = "InternalError"
     message: str = "An internal error has occurred"
@@ -43,7 +44,7 @@ class Fault:
             raise ValueError(f"fault every {self.every}, times {self.times}: both count from 1")
 
     def matches(self, call: Call) -> bool:
-        if self.action not in ("*", call.action):
+        if self.action not in ("*", call.action) or self.service not in ("*", call.service):
             return False
         return not self.volume_ids or any(volume_id.encode() in call.body for volume_id in self.volume_ids)
 

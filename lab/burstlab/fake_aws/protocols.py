@@ -13,12 +13,16 @@ from xml.sax.saxutils import escape
 from burstlab.model.aws_error import AwsError, iso
 
 EC2_NAMESPACE: Final = "http://ec2.amazonaws.com/doc/2016-11-15/"
+_EFS_PATH: Final = "/2015-02-01/file-systems"
 CLOUDWATCH_NAMESPACE: Final = "http://monitoring.amazonaws.com/doc/2010-08-01/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request; ``protocol`` is ec2, query, json or cbor, ``service`` the signing name, as monitoring."""
+    """One request; ``protocol`` is ec2, query, json, cbor or rest-json, ``service`` the signing name.
+
+    The body of a rest-json call has all parameters, wherever they were in the request.
+    """
 
     service: str
     region: str
@@ -50,6 +54,8 @@ def read_call(environ: Mapping[str, Any], body: bytes) -> Call:
     if target:
         action = target.rsplit(".", 1)[-1]
         return Call(service=service, region=region, action=action, protocol="json", body=body)
+    if service == "elasticfilesystem":
+        return _read_efs_call(environ, region, body)
     protocol = "ec2" if service == "ec2" else "query"
     access_key, action = _access_key(environ.get("HTTP_AUTHORIZATION", "")), ""
     if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
@@ -59,13 +65,34 @@ def read_call(environ: Mapping[str, Any], body: bytes) -> Call:
     )
 
 
+def _read_efs_call(environ: Mapping[str, Any], region: str, body: bytes) -> Call:
+    """A call of EFS: its action is in the method and the path."""
+    method, path = environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", "")
+    parameters = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
+    file_system_id = path.removeprefix(_EFS_PATH).strip("/")
+    action = ""
+    if path.startswith(_EFS_PATH):
+        action = {("GET", False): "DescribeFileSystems", ("PUT", True): "UpdateFileSystem"}.get(
+            (method, bool(file_system_id)), ""
+        )
+    if action == "UpdateFileSystem":
+        parameters = {**json.loads(body or b"{}"), "FileSystemId": file_system_id}
+    return Call(
+        service="elasticfilesystem",
+        region=region,
+        action=action,
+        protocol="rest-json",
+        body=json.dumps(parameters).encode(),
+    )
+
+
 def parse_form(body: bytes) -> dict[str, str]:
     """The parameters of a call in the ec2 or query protocol."""
     return dict(parse_qsl(body.decode(), keep_blank_values=True))
 
 
 def to_nested(parameters: Mapping[str, str]) -> Any:
-    """Turn ``A.member.1.B=x`` into ``{"A": [{"B": "x"}]}``."""
+    """Turn ``A.member.1.B=x`` into ``{"A": [{"B": "x"}]}``; RDS has other names than ``member``."""
     tree: dict[str, Any] = {}
     for name, value in parameters.items():
         node = tree
@@ -166,6 +193,13 @@ def error_response(call: Call, error: AwsError) -> Response:
             status=error.status,
             headers=headers,
         )
+    if call.protocol == "rest-json":
+        return Response(
+            body=json.dumps({"ErrorCode": error.code, "Message": error.message}).encode(),
+            content_type="application/json",
+            status=error.status,
+            headers={"x-amzn-ErrorType": error.code},
+        )
     code, message = escape(error.code), escape(error.message)
     if call.protocol == "ec2":
         text = (
@@ -221,8 +255,10 @@ def _form_action(body: bytes) -> str:
 def _to_lists(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
-    if "member" in node and len(node) == 1:
-        return [_to_lists(child) for _, child in sorted(node["member"].items(), key=_member_number)]
+    if len(node) == 1:
+        [members] = node.values()
+        if isinstance(members, dict) and all(map(str.isdigit, members)):
+            return [_to_lists(child) for _, child in sorted(members.items(), key=_member_number)]
     return {name: _to_lists(child) for name, child in node.items()}
 
 

@@ -17,11 +17,13 @@ from burstlab.fake_aws.cloudwatch import CloudWatchApi
 from burstlab.fake_aws.control_api import CONTROL_PATH, ControlApi
 from burstlab.fake_aws.dynamodb import DynamoDbApi
 from burstlab.fake_aws.ec2.api import Ec2Api
+from burstlab.fake_aws.efs import EfsApi
 from burstlab.fake_aws.event_bus import EventBus
 from burstlab.fake_aws.faults import Fault, FaultRegistry
 from burstlab.fake_aws.iam_sts import AccountApi
 from burstlab.fake_aws.price_list import PriceListApi
 from burstlab.fake_aws.protocols import Call, Response, error_response, read_call
+from burstlab.fake_aws.rds import RdsApi
 from burstlab.fake_aws.request_throttle import RequestThrottle
 from burstlab.fake_aws.ssm import ParameterStore
 from burstlab.model.aws_error import AwsError
@@ -65,9 +67,19 @@ class Endpoint(BackgroundServer[BaseWSGIServer]):
         self._cloudwatch = CloudWatchApi(fleet)
         self.tables = self._dynamodb.tables
         self._apis: dict[
-            str, AccountApi | Ec2Api | CloudWatchApi | DynamoDbApi | ParameterStore | PriceListApi
+            str,
+            AccountApi
+            | Ec2Api
+            | EfsApi
+            | RdsApi
+            | CloudWatchApi
+            | DynamoDbApi
+            | ParameterStore
+            | PriceListApi,
         ] = {
             "ec2": Ec2Api(fleet, self.account.sessions),
+            "elasticfilesystem": EfsApi(fleet),
+            "rds": RdsApi(fleet),
             "monitoring": self._cloudwatch,
             "dynamodb": self._dynamodb,
             "ssm": self.parameters,
@@ -186,6 +198,7 @@ def _discard_response(status: str, headers: list[tuple[str, str]], exc_info: Any
 _REASONS: Final[Mapping[int, str]] = {
     200: "OK",
     400: "Bad Request",
+    202: "Accepted",
     404: "Not Found",
     503: "Service Unavailable",
 }

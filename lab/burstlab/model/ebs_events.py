@@ -1,13 +1,14 @@
-"""The events that EBS sends to EventBridge, in their order of arrival, with the faults of their delivery."""
+"""The events that EBS and RDS send to EventBridge, in their order of arrival, with the faults of delivery."""
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, Final
 from uuid import UUID
 
+from burstlab.model.database import LOW_CREDITS_EVENT, LowCredits, low_credits_event
 from burstlab.model.load import NEVER_S
 from burstlab.model.modification_progress import ModificationProgress
 from burstlab.model.settings import LabSettings
@@ -50,6 +51,7 @@ class EventLog:
         self._scheduled: list[_ScheduledEvent] = []
         self._delayed: list[_ScheduledEvent] = []
         self._arrived: list[LabEvent] = []
+        self._low_credits_count = 0
 
     def schedule(
         self, volume_id: str, name: str, result: str, at_s: int, *, request_id: str | None = None
@@ -86,6 +88,29 @@ class EventLog:
             event for event in self._scheduled if event.volume_id != volume_id or event.at_s <= now_s
         ]
         heapq.heapify(self._scheduled)
+
+    def add_low_credits(self, events: Sequence[LowCredits]) -> None:
+        """Let those events of RDS arrive that are new; ``events`` are all of them, the oldest first."""
+        settings = self.settings
+        for number, event in enumerate(events[self._low_credits_count :], start=self._low_credits_count):
+            occurred_at = datetime.fromtimestamp(event.at_s, tz=UTC)
+            header = {
+                "version": "0",
+                "id": str(self._uuid("rds-event", number)),
+                "account": settings.account_id,
+                "region": settings.region,
+            }
+            self._arrived.append(
+                LabEvent(
+                    number=len(self._arrived) + 1,
+                    volume_id=event.identifier,
+                    name=LOW_CREDITS_EVENT,
+                    result=None,
+                    occurred_at=occurred_at,
+                    body=header | low_credits_event(event, settings),
+                )
+            )
+        self._low_credits_count = len(events)
 
     def arrived_by(self, now_s: int) -> list[LabEvent]:
         """All that arrived by now."""

@@ -10,7 +10,9 @@ from threading import RLock
 from typing import Any, Final
 
 from burstlab.model.clock import LabClock
+from burstlab.model.database import Databases
 from burstlab.model.ebs_events import EventLog, LabEvent
+from burstlab.model.file_system import FileSystems
 from burstlab.model.instance import Hosting, InstanceBalances, InstanceTruth, LabInstance
 from burstlab.model.instance_group import InstanceGroup, describe_truth, is_calm, join_instances
 from burstlab.model.load import Load
@@ -52,6 +54,8 @@ class LabFleet:
         self._created_count = 0
         self._started_at = self.clock.now()
         self._events = EventLog(self.settings)
+        self.file_systems = FileSystems(self.clock, self.lock, lambda: self.settings)
+        self.databases = Databases(self.clock, self.lock, lambda: self.settings)
 
     def __len__(self) -> int:
         return len(self._volumes)
@@ -232,6 +236,7 @@ class LabFleet:
     def events(self) -> list[LabEvent]:
         """What EventBridge was given so far, in the order of arrival."""
         with self.lock:
+            self._events.add_low_credits(self.databases.low_credit_events())
             return self._events.arrived_by(self.now_s())
 
     def set_status(self, volume_id: str, status: str | None) -> None:

@@ -77,20 +77,13 @@ def read_fleet(path: Path, starts_at: datetime) -> FleetDefinition:
     Raises:
     FleetFileError: with the entry and what is accepted there.
     """
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FleetFileError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, *_VALUE_ERRORS) as error:
-        raise FleetFileError(f"{path}: not YAML: {sanitise(str(error), _MAX_ERROR_CHARS)}") from error
-    except RecursionError:
-        raise FleetFileError(f"{path}: nested too deeply to be read; a fleet has four levels") from None
+    document = load_document(path)
     fleet = FleetDefinition([], [])
     for number, entry in enumerate(_get_list(document, "instances")):
         _add_instances(f"{path}: instances[{number}]", entry, starts_at, fleet)
     for number, entry in enumerate(_get_list(document, "volumes")):
         fleet.volumes.extend(_parse_volume(f"{path}: volumes[{number}]", entry, starts_at))
-    if not fleet.volumes:
+    if not fleet.volumes and not declares_storage(document):
         raise FleetFileError(f"{path}: it must hold a list `volumes` with at least one entry")
     return fleet
 
@@ -113,6 +106,27 @@ def put_on_instances(
         for number, volume in enumerate(volumes)
     ]
     return FleetDefinition(instances, placed)
+
+
+def load_document(path: Path) -> object:
+    """What a YAML file holds.
+
+    Raises:
+        FleetFileError: it cannot be read, or is not YAML.
+    """
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FleetFileError(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, *_VALUE_ERRORS) as error:
+        raise FleetFileError(f"{path}: not YAML: {sanitise(str(error), _MAX_ERROR_CHARS)}") from error
+    except RecursionError:
+        raise FleetFileError(f"{path}: nested too deeply to be read; a fleet has four levels") from None
+
+
+def declares_storage(document: object) -> bool:
+    """Whether it has file systems or databases, so that it needs no volumes."""
+    return isinstance(document, Mapping) and bool(document.get("file_systems") or document.get("databases"))
 
 
 def make_mixed_volumes(count: int, *, seed: int, starts_at: datetime) -> list[LabVolume]:

@@ -23,6 +23,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "dry_run_checks": ("permission", "parameters", "state", "request"),
     "tag_condition": ("enforced", "ignored", "always refused"),
     "type_condition": ("current", "requested", "ignored", "absent"),
+    "efs_mode_rule": ("any", "provisioned"),
     "exceeded_limit": ("ceiling", "baseline"),
 }
 _HOURS: Final = 24
@@ -90,6 +91,12 @@ class LabSettings:
     ``modify_event_results`` are the states that raise an event. Every n-th event is lost
     (``lose_event_every``), duplicated, or delayed until after its successor, by one setting each.
     ``has_trail``: a detach raises an event as well.
+
+    EFS and RDS. A file system is ``updating`` for ``efs_updating_s``. ``efs_mode_rule``: the 24 hours after a
+    change hold for every mode, or only for provisioned mode. The storage of a database is changed within the
+    same times as a volume. RDS-EVENT-0189 is sent ``rds_event_delay_s`` after the balance of gp2 storage
+    fell to ``rds_event_below_pct``. With ``double_datapoint_every``, CloudWatch returns every n-th datapoint
+    of these services twice.
     """
 
     region: str = "us-east-1"
@@ -154,18 +161,29 @@ class LabSettings:
     double_event_every: int | None = None
     swap_event_every: int | None = None
 
+    efs_updating_s: float = 30.0
+    efs_mode_rule: str = "any"
+    rds_event_below_pct: float = 10.0
+    rds_event_delay_s: float = 900.0
+    double_datapoint_every: int | None = None
+
     def __post_init__(self) -> None:
         self._check_metrics()
         for name, choices in _CHOICES.items():
             _check_choice(name, getattr(self, name), choices)
         for result in self.modify_event_results:
             _check_choice("modify_event_results", result, STATES)
-        for name in ("modifying_s", "modify_minutes_per_tib", "page_latency_s"):
+        for name in (
+            "modifying_s", "modify_minutes_per_tib", "page_latency_s", "efs_updating_s",
+            "rds_event_below_pct", "rds_event_delay_s",
+        ):  # fmt: skip
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} is {getattr(self, name)}: give a number, 0 or more")
         if not 0 <= self.modify_spread <= 1:
             raise ValueError(f"modify_spread is {self.modify_spread}: give a share, 0 to 1")
-        for name in ("lose_event_every", "double_event_every", "swap_event_every"):
+        for name in (
+            "lose_event_every", "double_event_every", "swap_event_every", "double_datapoint_every",
+        ):  # fmt: skip
             interval = getattr(self, name)
             if interval is not None and interval < 1:
                 raise ValueError(f"{name} is {interval}: give 1 (every event) or more, or none")

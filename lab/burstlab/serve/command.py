@@ -23,8 +23,10 @@ from burstlab.model.instance import DEFAULT_INSTANCE_TYPE
 from burstlab.model.instance_types import instance_types
 from burstlab.model.load import NAMED_LOADS
 from burstlab.model.load_parser import list_recordings
+from burstlab.model.storage_file import read_storage
 from burstlab.model.volume import LabVolume
 from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.text import format_count
 
 DEFAULT_PORT: Final = 5055  # 5000, which moto and Flask use, is often taken
 
@@ -51,6 +53,12 @@ A fleet file:
     - instance_type: t3.medium
       count: 20
       volumes: [{size_gib: 100, volume_type: gp3, load: "steady:2500"}]
+  file_systems:
+    - {size_gib: 58, load: "steady:400@256%0", balance_pct: 60, tags: {Name: home}}
+    - {size_gib: 200, throughput_mode: provisioned, provisioned_mib_s: 20, count: 5}
+  databases:
+    - {identifier: orders, allocated_gib: 100, load: nightly-batch, free_gib: 20}
+    - {identifier: shop, engine: oracle-ee, instance_class: db.t3.large, count: 3}
 """
 
 
@@ -230,6 +238,10 @@ def serve(
         for instance in definition.instances:
             fleet.add_instance(instance)
         fleet.add_all(definition.volumes)
+        if fleet_file:
+            storage = read_storage(fleet_file, starts_at)
+            fleet.file_systems.add_all(storage.file_systems)
+            fleet.databases.add_all(storage.databases)
         _serve_until_stopped(fleet, port, latency_ms)
     except (BurstwatchError, ValueError) as error:
         raise click.ClickException(str(error)) from error
@@ -269,6 +281,9 @@ def _serve_until_stopped(fleet: LabFleet, port: int, latency_ms: float) -> None:
         signal.signal(number, lambda *_: stop.set())
     with Endpoint(fleet, port=port) as endpoint:
         endpoint.faults.set_latency(latency_ms)
+        for count, noun in ((len(fleet.file_systems), "file system"), (len(fleet.databases), "database")):
+            if count:
+                click.echo(format_count(count, noun), err=True)
         click.echo(f"{len(fleet)} volumes, {fleet.clock.now():%Y-%m-%d %H:%M:%S} UTC", err=True)
         click.echo(f"speed {fleet.clock.speed:g}, controls at {endpoint.url}/_lab/, Ctrl-C stops", err=True)
         for name, value in endpoint.environment.items():

@@ -29,3 +29,14 @@ class AwsLocation:
     def volume_url(self, volume_id: str) -> str:
         """The console page of a volume."""
         return f"https://{self.console_host}/ec2/home?region={self.region}#VolumeDetails:volumeId={volume_id}"
+
+    def file_system_url(self, file_system_id: str) -> str:
+        """The console page of an EFS file system."""
+        return f"https://{self.console_host}/efs/home?region={self.region}#/file-systems/{file_system_id}"
+
+    def database_url(self, name: str) -> str:
+        """The console page of an RDS database."""
+        return (
+            f"https://{self.console_host}/rds/home?region={self.region}"
+            f"#database:id={name};is-cluster=false;tab=monitoring"
+        )

@@ -1,6 +1,7 @@
 """The kinds of resources that have buckets of burst credits, and how the ledger names a bucket."""
 
 from enum import StrEnum
+from typing import Final
 
 
 class ResourceType(StrEnum):
@@ -11,10 +12,35 @@ class ResourceType(StrEnum):
 
     EBS = "ebs"
     INSTANCE = "instance"
+    EFS = "efs"
+    RDS = "rds"
 
     @property
     def noun(self) -> str:
-        return {ResourceType.EBS: "volume", ResourceType.INSTANCE: "instance"}[self]
+        return _NOUNS[self]
+
+
+_NOUNS: Final = {
+    ResourceType.EBS: "volume",
+    ResourceType.INSTANCE: "instance",
+    ResourceType.EFS: "file system",
+    ResourceType.RDS: "database",
+}
+DATABASE_PREFIX: Final = "db:"
+_TYPES_BY_PREFIX: Final = {
+    "i-": ResourceType.INSTANCE,
+    "fs-": ResourceType.EFS,
+    DATABASE_PREFIX: ResourceType.RDS,
+}
+
+
+def type_of_id(resource_id: str) -> ResourceType:
+    """The kind of resource that has this ID, or this key of the ledger; anything else is a volume.
+
+    The ID of a database is its name after a prefix: ``db:orders``.
+    """
+    kinds = (kind for prefix, kind in _TYPES_BY_PREFIX.items() if resource_id.startswith(prefix))
+    return next(kinds, ResourceType.EBS)
 
 
 def subject_of(resource_type: ResourceType, resource_id: str, bucket_name: str) -> str:

@@ -23,7 +23,8 @@ _MAX_INTEGER: Final = 2**63 - 1
 _MAX_GIB: Final = 1_000_000
 _MAX_IOPS: Final = 1_000_000
 _MAX_MIB_S: Final = 100_000
-_MAX_USD: Final = 1e12
+_MAX_NUMBER: Final = 1e18
+"""Far above the credits of a file system of petabytes, in bytes."""
 _MAX_SHOWN_CHARS: Final = 40
 
 
@@ -73,8 +74,8 @@ def read_count(value: Any) -> int:
 
 
 def read_number(value: Any) -> Any:
-    """A finite number of dollars or seconds."""
-    if type(value) in _NUMBER_TYPES and isfinite(value) and abs(value) <= _MAX_USD:
+    """A finite number of dollars, seconds or credits."""
+    if type(value) in _NUMBER_TYPES and isfinite(value) and abs(value) <= _MAX_NUMBER:
         return value
     raise _invalid_value(value, "a number")
 

@@ -10,7 +10,9 @@ from typing import Final
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader, MetricQuery, MetricsResult
 from burstwatch.adapters.aws.drain_metrics import DrainMetricsReader
 from burstwatch.adapters.aws.ec2 import EbsLimitsResult, Ec2Reader
+from burstwatch.adapters.aws.efs import EfsReader
 from burstwatch.adapters.aws.errors import AwsError, AwsFailure
+from burstwatch.adapters.aws.rds import RdsReader
 from burstwatch.core.assessment.drain_cause import DrainMetrics
 from burstwatch.core.buckets.forecast import HORIZONS_MIN
 from burstwatch.core.buckets.series import PERIOD_S, Series
@@ -21,8 +23,10 @@ from burstwatch.core.ebs.volume_ceiling import VolumeCeiling, ceiling_of
 from burstwatch.core.errors import Problem
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO
-from burstwatch.core.instances.instance_metrics import InstanceMetrics
-from burstwatch.core.watch.due_instances import DueBucket
+from burstwatch.core.instances.instance_metrics import INSTANCE_METRICS, InstanceMetrics
+from burstwatch.core.metric_spec import MetricSpec
+from burstwatch.core.resource_type import ResourceType
+from burstwatch.core.watch.due_buckets import DueBucket
 from burstwatch.core.watch.due_volumes import DueVolume
 
 _HORIZON_S: Final = PERIOD_S * max(HORIZONS_MIN)
@@ -38,15 +42,8 @@ _INSTANCE_BALANCE_SPAN_S: Final = PERIOD_S * 15
 _INSTANCE_BALANCES: Final = ("EBSIOBalance%", "EBSByteBalance%")
 _INSTANCE_SPAN_S: Final = _HORIZON_S + 15 * PERIOD_S
 """The longest horizon before the newest datapoint, which may be a quarter of an hour old."""
-_INSTANCE_METRICS: Final = {
-    "read_ops": ("EBSReadOps", "Sum", INSTANCE_IO.period_s),
-    "write_ops": ("EBSWriteOps", "Sum", INSTANCE_IO.period_s),
-    "read_bytes": ("EBSReadBytes", "Sum", INSTANCE_IO.period_s),
-    "write_bytes": ("EBSWriteBytes", "Sum", INSTANCE_IO.period_s),
-    "iops_exceeded": ("InstanceEBSIOPSExceededCheck", "Maximum", PERIOD_S),
-    "throughput_exceeded": ("InstanceEBSThroughputExceededCheck", "Maximum", PERIOD_S),
-}
-"""What is read of an instance in trouble. The checks come by the minute, also without detailed monitoring."""
+_LATE_PERIODS: Final = 3
+"""A judgement: the newest datapoint of a longer period may be this many periods old."""
 _QUERIES_PER_CALL: Final = 500
 """The limit of GetMetricData. Source: CloudWatch API reference, GetMetricData."""
 
@@ -59,8 +56,8 @@ class Collector:
     the volumes that EC2 did not describe; without ``has_whole_fleet`` there may be more. ``instance_names``
     are the names of the instances that had to be read, by volume id. ``heartbeat`` is called after each page
     of the fleet and each batch of metrics, and between the parts of a long pass. A pass about some volumes
-    (``only_volume_ids``) reads nothing of the whole Region. ``volume_types`` are those that are watched. With
-    ``has_unread_instances``, nothing is known of instances.
+    (``only_volume_ids``) reads nothing of the whole Region. ``volume_types`` are those that are watched. The
+    kinds in ``unread_kinds`` could not be listed, so nothing is known of them.
     """
 
     ec2: Ec2Reader
@@ -70,8 +67,10 @@ class Collector:
     metric_lag_s: float = _METRIC_LATENESS_S
     volume_types: frozenset[str] = frozenset({"gp2"})
     watches_instances: bool = False
-    has_unread_instances: bool = False
+    unread_kinds: set[ResourceType] = field(default_factory=set)
     drain_metrics_reader: DrainMetricsReader | None = None
+    efs: EfsReader | None = None
+    rds: RdsReader | None = None
     only_volume_ids: frozenset[str] | None = None
     failures: list[str] = field(default_factory=list)
     unreadable: set[str] = field(default_factory=set)
@@ -104,7 +103,7 @@ class Collector:
             self._volumes = []
             filters = {} if self.watches_instances else {"volume-type": sorted(self.volume_types)}
             try:
-                listed = self.ec2.volumes(filters, report_failure=self._add_failure, on_page=self.heartbeat)
+                listed = self.ec2.volumes(filters, report_failure=self.add_failure, on_page=self.heartbeat)
                 self._volumes.extend(listed)
             except AwsError as error:
                 self.failures.append(error.problem)
@@ -117,17 +116,17 @@ class Collector:
         What cannot be read of instances never affects volumes: it is a failure of its own.
         """
         try:
-            listed = self.ec2.running_instances(report_failure=self._add_failure, on_page=self.heartbeat)
+            listed = self.ec2.running_instances(report_failure=self.add_failure, on_page=self.heartbeat)
             instances = [instance for instance in listed if instance.volume_ids]
         except AwsError as error:
-            self._add_unread_kind(error.problem)
+            self.add_unread_kind(ResourceType.INSTANCE, error.problem)
             return None
         return self._with_limits(instances, self._list_volumes())
 
     def instances_by_id(self, instance_ids: Iterable[str]) -> tuple[list[Instance], list[str]]:
         """These instances with their limits, and the ids of those that do not exist."""
         result = self.ec2.instances_by_id(sorted(instance_ids))
-        self._add_failures(result.unread)
+        self.add_failures(result.unread)
         self.unreadable |= result.unread.keys()
         volume_ids = {volume_id for instance in result.instances for volume_id in instance.volume_ids}
         volumes = self._volumes if self._volumes is not None else self.volumes_by_id(volume_ids)[0]
@@ -139,47 +138,47 @@ class Collector:
         The instance is None if it does not exist, or if it is in ``unreadable``, which is a failure.
         """
         result = self.ec2.instances_by_id([instance_id])
-        self._add_failures(result.unread)
+        self.add_failures(result.unread)
         self.unreadable |= result.unread.keys()
         volumes: list[Volume] = []
         try:
             filters = {"attachment.instance-id": [instance_id]}
-            volumes.extend(self.ec2.volumes(filters, report_failure=self._add_failure))
+            volumes.extend(self.ec2.volumes(filters, report_failure=self.add_failure))
         except AwsError as error:
             self.failures.append(error.problem)
         if not result.instances:
             return None, volumes
         limits_result = self.ec2.ebs_limits([result.instances[0].instance_type])
-        self._add_failures(limits_result.unread)
+        self.add_failures(limits_result.unread)
         (instance,) = _limited(result.instances[:1], volumes, limits_result)
         return instance, volumes
 
     def _with_limits(self, instances: Sequence[Instance], volumes: Iterable[Volume]) -> list[Instance] | None:
         """The instances with what their types allow and what their volumes serve at best."""
         result = self.ec2.ebs_limits(sorted({instance.instance_type for instance in instances}))
-        self._add_failures(result.unread)
+        self.add_failures(result.unread)
         if result.unread and not result.limits:
-            self._add_unread_kind()
+            self.add_unread_kind(ResourceType.INSTANCE)
             return None
         return _limited(instances, volumes, result)
 
-    def _add_unread_kind(self, failure: str | None = None) -> None:
-        """Note that nothing is known of instances in this pass, in one failure."""
+    def add_unread_kind(self, kind: ResourceType, failure: str | None = None) -> None:
+        """Note that nothing is known of a kind in this pass, in one failure; other kinds are not affected."""
         self.failures += [failure] if failure else []
-        self.has_unread_instances = True
+        self.unread_kinds.add(kind)
 
     def larger_types(self, instance_type: str) -> Mapping[str, InstanceLimits]:
         """The limits of the types of its family; none if they cannot be read, which is reported."""
         try:
             return self.ec2.family_limits(instance_type)
         except AwsError as error:
-            self._add_failures({instance_type: error.failure})
+            self.add_failures({instance_type: error.failure})
             return {}
 
     def volumes_by_id(self, volume_ids: Iterable[str]) -> tuple[list[Volume], list[str]]:
         """These volumes, and the ids of those that do not exist."""
         result = self.ec2.volumes_by_id(sorted(volume_ids))
-        self._add_failures(result.unread)
+        self.add_failures(result.unread)
         self.unreadable |= result.unread.keys()
         return list(result.volumes), list(result.missing)
 
@@ -194,7 +193,7 @@ class Collector:
         if self._in_progress is None:
             self._in_progress = {}
             try:
-                for modification in self.ec2.modifications_in_progress(report_failure=self._add_failure):
+                for modification in self.ec2.modifications_in_progress(report_failure=self.add_failure):
                     self._in_progress[modification.volume_id] = modification
             except AwsError as error:
                 self.failures.append(error.problem)
@@ -210,14 +209,14 @@ class Collector:
     def modifications(self, volume_ids: Iterable[str]) -> tuple[dict[str, Modification], frozenset[str]]:
         """The newest modification of each of these volumes that ever had one, and the ids of those unread."""
         result = self.ec2.modifications_by_id(sorted(volume_ids))
-        self._add_failures(result.unread)
+        self.add_failures(result.unread)
         return dict(result.modifications), frozenset(result.unread)
 
     def instance_states(self, volumes: Iterable[Volume]) -> dict[str, str]:
         """The state of the instance each volume is attached to, by volume id; left out where unknown."""
         instances = {v.volume_id: v.instance_id for v in volumes if v.instance_id}
         result = self.ec2.instance_states(sorted(set(instances.values())))
-        self._add_failures(result.unread)
+        self.add_failures(result.unread)
         self.instance_names |= {v: result.names[i] for v, i in instances.items() if i in result.names}
         return {
             volume_id: result.states[instance_id]
@@ -234,7 +233,7 @@ class Collector:
         instances = {v.volume_id: v.instance_id for v in volumes if v.instance_id}
         result = self.ec2.instance_states(sorted(set(instances.values())))
         limits_result = self.ec2.ebs_limits(sorted(set(result.types.values())))
-        self._add_failures({**result.unread, **limits_result.unread})
+        self.add_failures({**result.unread, **limits_result.unread})
         limits = {
             i: limits_result.limits[instance_type]
             for i, instance_type in result.types.items()
@@ -282,7 +281,7 @@ class Collector:
             for metric in ("VolumeReadOps", "VolumeWriteOps")
         ]
         result = self._read(queries, span_s)
-        self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        self.add_failures({query.resource_id: failure for query, failure in result.unread.items()})
         self._add_messages(result.messages)
         pairs = zip(ids, queries[::2], queries[1::2], strict=True)
         return {i: (result.series.get(reads), result.series.get(writes)) for i, reads, writes in pairs}
@@ -294,55 +293,67 @@ class Collector:
         if self.wall_clock_s - self.now_s > _DRAIN_METRICS_TIME_LIMIT_S:
             return dict.fromkeys(volume_ids, DrainMetrics(read_error="this pass took too long for it"))
         result = self.drain_metrics_reader.read(volume_ids, self.now_s)
-        self._add_failures(result.unread)
+        self.add_failures(result.unread)
         return result.drain_metrics
 
-    def instance_balances(self, due: Iterable[DueBucket]) -> dict[str, Series | AwsFailure]:
-        """The balances of buckets of instances, by their keys in the ledger, over the longest horizon."""
-        queries = {
-            due_bucket.subject: _instance_query(
-                due_bucket.instance.instance_id, due_bucket.kind.metric, "Minimum"
-            )
-            for due_bucket in due
-            if due_bucket.is_polled
-        }
-        if not queries:
-            return {}
-        result = self._read(list(queries.values()), _INSTANCE_SPAN_S)
-        self._add_messages(result.messages)
-        return {
-            subject: result.series.get(query) or result.unread.get(query) or Series(period_s=query.period_s)
-            for subject, query in queries.items()
-        }
+    def bucket_balances(self, due: Iterable[DueBucket]) -> dict[str, Series | AwsFailure]:
+        """The balances of buckets of resources other than volumes, over the longest horizon.
 
-    def active_instances(self, instance_ids: Iterable[str], span_s: float) -> set[str]:
-        """Those of these instances for which CloudWatch has another metric of the last ``span_s`` seconds."""
-        queries = [_instance_query(instance_id, "EBSReadOps", "Sum") for instance_id in instance_ids]
-        result = self._read(queries, span_s) if queries else MetricsResult()
-        self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
-        return {query.resource_id for query, series in result.series.items() if series}
+        By their keys in the ledger. Buckets that are read over the same time are read together.
+        """
+        queries: dict[float, dict[str, MetricQuery]] = {}
+        for due_bucket in due:
+            if due_bucket.is_polled:
+                span_queries = queries.setdefault(_balance_span_s(due_bucket), {})
+                span_queries[due_bucket.subject] = _bucket_query(
+                    due_bucket, due_bucket.kind.metric, "Minimum"
+                )
+        balances: dict[str, Series | AwsFailure] = {}
+        for span_s, span_queries in queries.items():
+            result = self._read(list(span_queries.values()), span_s)
+            self._add_messages(result.messages)
+            for subject, query in span_queries.items():
+                known = result.series.get(query) or result.unread.get(query)
+                balances[subject] = known or Series(period_s=query.period_s)
+        return balances
+
+    def buckets_with_companion(self, due: Iterable[DueBucket], span_s: float) -> set[str]:
+        """The buckets whose resources have other metrics of the last ``span_s`` seconds, by their keys."""
+        queries = {
+            due_bucket.subject: _bucket_query(due_bucket, due_bucket.kind.companion, "Sum")
+            for due_bucket in due
+            if due_bucket.kind.companion is not None
+        }
+        result = self._read(list(dict.fromkeys(queries.values())), span_s) if queries else MetricsResult()
+        self.add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        return {subject for subject, query in queries.items() if result.series.get(query)}
+
+    def named_metrics(
+        self,
+        metric_ids: Iterable[str],
+        dimension: str,
+        metrics: Mapping[str, MetricSpec],
+        span_s: float = _INSTANCE_SPAN_S,
+    ) -> dict[str, dict[str, Series]]:
+        """These metrics of each resource, by its ID in CloudWatch and by name, without those not read."""
+        queries = {
+            (metric_id, name): MetricQuery(metric_id, spec.metric, spec.statistic, dimension, spec.period_s)
+            for metric_id in metric_ids
+            for name, spec in metrics.items()
+        }
+        result = self._read(list(queries.values()), span_s) if queries else MetricsResult()
+        self.add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        self._add_messages(result.messages)
+        read: dict[str, dict[str, Series]] = {metric_id: {} for metric_id, _ in queries}
+        for (metric_id, name), query in queries.items():
+            if query in result.series:
+                read[metric_id][name] = result.series[query]
+        return read
 
     def instance_metrics(self, instance_ids: Iterable[str]) -> dict[str, InstanceMetrics]:
         """The load of these instances, and whether CloudWatch says that they exceed their limits."""
-        ids = list(instance_ids)
-        queries = {
-            (instance_id, name): _instance_query(instance_id, metric, statistic, period_s)
-            for instance_id in ids
-            for name, (metric, statistic, period_s) in _INSTANCE_METRICS.items()
-        }
-        result = self._read(list(queries.values()), _INSTANCE_SPAN_S) if queries else MetricsResult()
-        self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
-        self._add_messages(result.messages)
-        return {
-            instance_id: InstanceMetrics(
-                **{
-                    name: result.series[queries[instance_id, name]]
-                    for name in _INSTANCE_METRICS
-                    if queries[instance_id, name] in result.series
-                }
-            )
-            for instance_id in ids
-        }
+        read = self.named_metrics(instance_ids, INSTANCE_IO.dimension, INSTANCE_METRICS)
+        return {instance_id: InstanceMetrics(**metrics) for instance_id, metrics in read.items()}
 
     def volume_checks(self, volumes: Iterable[Volume]) -> dict[str, tuple[Series, Series]]:
         """CloudWatch's checks whether a volume exceeded its IOPS and its throughput limit, by volume id."""
@@ -356,7 +367,7 @@ class Collector:
         }
         wanted = [query for pair in queries.values() for query in pair]
         result = self._read(wanted, OPERATIONS_SPAN_S + self.metric_lag_s) if wanted else MetricsResult()
-        self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        self.add_failures({query.resource_id: failure for query, failure in result.unread.items()})
         return {
             volume_id: (result.series.get(iops, Series()), result.series.get(throughput, Series()))
             for volume_id, (iops, throughput) in queries.items()
@@ -387,7 +398,7 @@ class Collector:
         ]
         start_s = self.now_s - _INSTANCE_BALANCE_SPAN_S
         result = self.cloudwatch.read(queries, start_s=start_s, end_s=self.now_s)
-        self._add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        self.add_failures({query.resource_id: failure for query, failure in result.unread.items()})
         self._add_messages(result.messages)
         lowest = {q: self._lowest_closed(result.series.get(q)) for q in queries}
         pairs = zip(limits.items(), queries[::2], queries[1::2], strict=True)
@@ -399,7 +410,7 @@ class Collector:
     def _lowest_closed(self, series: Series | None) -> float | None:
         return min(series.closed_by(self.now_s).values, default=None) if series else None
 
-    def _add_failure(self, subject: str, failure: AwsFailure) -> None:
+    def add_failure(self, subject: str, failure: AwsFailure) -> None:
         problem = failure.problem
         self.failures.append(
             Problem(f"{subject}: {problem.cause}", problem.fix, sentence=f"{subject}: {problem}")
@@ -409,7 +420,7 @@ class Collector:
         """CloudWatch speaks of a call as a whole only when its answer is not whole."""
         self.failures += [f"cloudwatch:GetMetricData says: {message}" for message in dict.fromkeys(messages)]
 
-    def _add_failures(self, failures: Mapping[str, AwsFailure]) -> None:
+    def add_failures(self, failures: Mapping[str, AwsFailure]) -> None:
         """One line for each sort of failure, however many it struck."""
         counts = Counter((failure.action, failure.code) for failure in failures.values())
         examples = {(failure.action, failure.code): failure for failure in failures.values()}
@@ -438,10 +449,15 @@ def _limited(
     ]
 
 
-def _instance_query(
-    instance_id: str, metric: str, statistic: str, period_s: int = INSTANCE_IO.period_s
-) -> MetricQuery:
-    return MetricQuery(instance_id, metric, statistic, "InstanceId", period_s)
+def _bucket_query(due_bucket: DueBucket, metric: str, statistic: str) -> MetricQuery:
+    kind = due_bucket.kind
+    return MetricQuery(due_bucket.resource.metric_id, metric, statistic, kind.dimension, kind.period_s)
+
+
+def _balance_span_s(due_bucket: DueBucket) -> float:
+    """The longest horizon before the newest datapoint, which may be some periods old."""
+    lateness_s = max(_METRIC_LATENESS_S, _LATE_PERIODS * due_bucket.kind.period_s)
+    return _HORIZON_S * due_bucket.bucket.time_scale + lateness_s
 
 
 def _with_other_volumes(

@@ -18,6 +18,7 @@ from burstwatch.core.assessment.assess import (
     has_no_operations,
 )
 from burstwatch.core.assessment.host_stall import Stall
+from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.modification import Modification
@@ -28,7 +29,6 @@ from burstwatch.core.flips.observed_state import ObservedState, is_on_target
 from burstwatch.core.flips.outcome import Outcome
 from burstwatch.core.flips.return_trigger import is_demand_known
 from burstwatch.core.flips.volume_context import VolumeContext
-from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import Direction, FlipStatus, Hold, active_hold
 from burstwatch.core.ledger.ledger import Change, States
 from burstwatch.core.ledger.volume_state import VolumeState
@@ -36,7 +36,7 @@ from burstwatch.core.policy.bucket_policy import BucketPolicies
 from burstwatch.core.policy.policy import FOCUS_TICK, Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings, read_tags
 from burstwatch.core.policy.windows import WindowState
-from burstwatch.core.resource_type import is_volume_subject
+from burstwatch.core.resource_type import is_volume_subject, type_of_id
 from burstwatch.core.tag_keys import CRITICAL, IGNORE
 from burstwatch.core.watch.cadence import is_recheck_due, sweep_interval_s
 from burstwatch.core.watch.decide import conclude, evaluate_volume
@@ -99,7 +99,7 @@ class WatchPass:
         """The policy with the thresholds of the bucket that was assessed."""
         return self.policies.of(assessment.kind, assessment.bucket)
 
-    def settings_of(self, resource: Volume | Instance) -> VolumeSettings:
+    def settings_of(self, resource: Resource) -> VolumeSettings:
         """How a resource wants to be treated: its tags are read once in a pass."""
         volume_settings = self._volume_settings.get(resource.resource_id)
         if volume_settings is None:
@@ -292,11 +292,14 @@ def isolate_errors(watch_pass: WatchPass, volume_id: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, the others must be looked at; it is reported
-        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        watch_pass.internal_errors.append(
-            f"{volume_id} was not evaluated because of an internal error: {reason}"
-        )
-        watch_pass.collector.failures.append(watch_pass.internal_errors[-1])
+        record_internal_error(watch_pass, f"{volume_id} was not evaluated", error)
+
+
+def record_internal_error(watch_pass: WatchPass, effect: str, error: Exception) -> None:
+    """Record an internal error and what it prevented: the pass goes on, and fails in the end."""
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    watch_pass.internal_errors.append(f"{effect} because of an internal error: {reason}")
+    watch_pass.collector.failures.append(watch_pass.internal_errors[-1])
 
 
 def read_remembered_volumes(watch_pass: WatchPass, volume_ids: AbstractSet[str]) -> list[Volume]:
@@ -314,8 +317,7 @@ def drop_missing(watch_pass: WatchPass, volume_ids: Iterable[str]) -> None:
         if missing_change is not None:
             watch_pass.dropped.append(missing_change)
         else:
-            noun = "volume" if is_volume_subject(volume_id) else "instance"
-            drop_state_of(watch_pass, volume_id, f"the {noun} was deleted")
+            drop_state_of(watch_pass, volume_id, f"the {type_of_id(volume_id).noun} was deleted")
 
 
 def drop_state_of(watch_pass: WatchPass, volume_id: str, reason: str) -> None:

@@ -11,7 +11,9 @@ from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
 from burstwatch.adapters.aws.drain_metrics import DrainMetricsReader
 from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
+from burstwatch.adapters.aws.efs import EfsReader
 from burstwatch.adapters.aws.flip_queue import FlipQueue
+from burstwatch.adapters.aws.rds import RdsReader
 from burstwatch.adapters.notify.channel import AlertChannel
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume
@@ -35,7 +37,8 @@ class Services:
     """Everything that a pass uses; without a ``modifier`` it decides and alerts, and modifies nothing.
 
     With ``flip_queue``, another process makes the modifications, with the same ledger. Without
-    ``drain_metrics_reader``, alerts do not explain what drained a volume.
+    ``drain_metrics_reader``, alerts do not explain what drained a volume. File systems need ``efs``, and
+    databases ``rds``.
 
     ``report_progress`` is called with the number of volumes done and the number of all. ``clock`` is for code
     that starts a pass without a given time, and returns seconds since 1970.
@@ -55,6 +58,8 @@ class Services:
     modifier: Ec2Modifier | None = None
     flip_queue: FlipQueue | None = None
     drain_metrics_reader: DrainMetricsReader | None = None
+    efs: EfsReader | None = None
+    rds: RdsReader | None = None
     report_progress: Callable[[int, int], None] = lambda _done, _total: None
     clock: Callable[[], float] = time
     should_stop: Callable[[], bool] = lambda: False
@@ -95,4 +100,6 @@ class Services:
             volume_types=self.policy.resources.volume_types,
             watches_instances=self.policy.resources.instance.watch,
             drain_metrics_reader=self.drain_metrics_reader,
+            efs=self.efs,
+            rds=self.rds,
         )

@@ -11,16 +11,15 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.ledger import FleetSnapshot, Ledger, TickKind
 from burstwatch.core.policy.policy import CadencePolicy
-from burstwatch.core.resource_type import is_volume_subject
-from burstwatch.core.watch.due_instances import (
+from burstwatch.core.resource_type import is_volume_subject, type_of_id
+from burstwatch.core.watch.due_buckets import (
     DueBucket,
     bucket_fingerprint,
-    buckets_of,
     due_buckets_in_sweep,
 )
 from burstwatch.core.watch.due_volumes import DueVolume, due_in_focus, due_in_sweep, fingerprint
 from burstwatch.core.watch.pass_report import PassReport
-from burstwatch.engine.evaluate_instances import read_remembered_buckets
+from burstwatch.engine.evaluate_resources import list_buckets, read_remembered_buckets
 from burstwatch.engine.evaluate_volumes import WatchPass, read_remembered_volumes, to_due
 from burstwatch.engine.forced_volumes import find_forced_volumes
 from burstwatch.engine.services import Services
@@ -224,16 +223,14 @@ def _collect_sweep(tick: _ClaimedTick, watch_pass: WatchPass) -> _SweepCollectio
 def _collect_buckets(
     tick: _ClaimedTick, watch_pass: WatchPass, focused_ids: set[str]
 ) -> tuple[list[DueBucket], frozenset[int]]:
-    """The buckets of instances that are due, and the fingerprints of all that are polled.
+    """The buckets of other resources that are due, and the fingerprints of all that are polled.
 
-    If the instances could not be listed, those in focus are read by ID; the others count as new at the next
+    If a kind could not be listed, its buckets in focus are read by ID; the others count as new at the next
     sweep.
     """
     known = {subject for subject in watch_pass.known_ids if not is_volume_subject(subject)}
-    instances = watch_pass.collector.instances() if watch_pass.collector.watches_instances else []
-    if instances is None:
-        return read_remembered_buckets(watch_pass, known & focused_ids), frozenset()
-    buckets = list(buckets_of(instances))
+    buckets = list_buckets(watch_pass)
+    unread_kinds = watch_pass.collector.unread_kinds
     due = due_buckets_in_sweep(
         buckets,
         watch_pass.states,
@@ -242,7 +239,12 @@ def _collect_buckets(
         focused=focused_ids | watch_pass.states.unreadable.keys(),
         policies=watch_pass.policies,
     )
-    unlisted = read_remembered_buckets(watch_pass, known - {due_bucket.subject for due_bucket in buckets})
+    unlisted_subjects = {
+        subject
+        for subject in known - {due_bucket.subject for due_bucket in buckets}
+        if type_of_id(subject) not in unread_kinds or subject in focused_ids
+    }
+    unlisted = read_remembered_buckets(watch_pass, unlisted_subjects)
     return [*due, *unlisted], frozenset(
         bucket_fingerprint(due_bucket, watch_pass.policies) for due_bucket in buckets if due_bucket.is_polled
     )

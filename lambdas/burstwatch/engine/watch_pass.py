@@ -14,14 +14,14 @@ from typing import TypeVar
 from burstwatch.core.ledger.ledger import Change, States
 from burstwatch.core.ledger.unreadable_item import ItemKind
 from burstwatch.core.watch.decision import TickContext
-from burstwatch.core.watch.due_instances import DueBucket
+from burstwatch.core.watch.due_buckets import DueBucket
 from burstwatch.core.watch.due_volumes import DueVolume
 from burstwatch.core.watch.fleet_summary import summarise_fleet
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.core.watch.window_status import WindowSchedule, announce_windows
 from burstwatch.engine.alert_delivery import DeliveryReport, deliver
 from burstwatch.engine.dispatch import dispatch_flips
-from burstwatch.engine.evaluate_instances import evaluate_instances
+from burstwatch.engine.evaluate_resources import evaluate_resources
 from burstwatch.engine.evaluate_volumes import WatchPass, evaluate_due
 from burstwatch.engine.services import Services
 
@@ -85,7 +85,7 @@ def run_pass(
     watch_pass.explains_drains = scope is not PassScope.READ_ONLY
     # Evaluate: read their metrics, judge them and decide. A mistake about one volume stays with that volume.
     evaluate_due(watch_pass, collection.due)
-    evaluate_instances(watch_pass, collection.due_buckets)
+    evaluate_resources(watch_pass, collection.due_buckets)
     # A pass that lists the fleet for the first time evaluates without knowing its size, and reports it.
     if collection.fleet_size is not None:
         watch_pass.watched = collection.fleet_size
@@ -205,7 +205,7 @@ def _report_unreadable_items(watch_pass: WatchPass) -> int:
 def _count_unreadable(watch_pass: WatchPass) -> int:
     """How many resources were not described; if the fleet could not be listed, all that were known."""
     if watch_pass.collector.has_whole_fleet:
-        return len(watch_pass.collector.unreadable) + watch_pass.collector.has_unread_instances
+        return len(watch_pass.collector.unreadable) + len(watch_pass.collector.unread_kinds)
     return max(1, watch_pass.watched or 0, len(watch_pass.collector.unreadable))
 
 

@@ -21,8 +21,10 @@ from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
 from burstwatch.adapters.aws.drain_metrics import DrainMetricsReader
 from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier, close_connection_after_modify
+from burstwatch.adapters.aws.efs import EfsReader
 from burstwatch.adapters.aws.errors import translate_errors
 from burstwatch.adapters.aws.http_deadline import limit_response_time
+from burstwatch.adapters.aws.rds import RdsReader
 from burstwatch.adapters.aws.time_limit import TimeLimit
 from burstwatch.adapters.notify.channel import AlertChannel
 from burstwatch.core.errors import BurstwatchError
@@ -231,6 +233,9 @@ def build_services(
         ec2=Ec2Reader(ec2),
         cloudwatch=CloudWatchReader(_LazyClient(lambda: cloudwatch(_BULK_CONFIG)), workers=WORKERS),  # type: ignore[arg-type]
         drain_metrics_reader=DrainMetricsReader(_LazyClient(lambda: cloudwatch(_SHORT_NO_RETRY_CONFIG))),
+        # Built only when a file system or a database is read: most policies watch neither.
+        efs=EfsReader(_LazyClient(lambda: build_client(session, "efs", calls, endpoint_url=endpoint_url))),
+        rds=RdsReader(_LazyClient(lambda: build_client(session, "rds", calls, endpoint_url=endpoint_url))),
         ledger=ledger,
         calls=calls,
         policy=policy,

@@ -1,4 +1,4 @@
-"""``burstctl assess``: which volumes and instances will be empty, and when."""
+"""``burstctl assess``: which volumes and other resources will be empty, and when."""
 
 import shlex
 from dataclasses import replace
@@ -8,7 +8,15 @@ from typing import Any
 import click
 
 from burstctl.cli.exit_codes import ExitCode, exit_code_of
-from burstctl.cli.options import ALL_REGIONS, Command, Options, ResourceName, common_options
+from burstctl.cli.options import (
+    ALL_REGIONS,
+    DATABASE_ID,
+    FILE_SYSTEM_ID,
+    Command,
+    Options,
+    ResourceName,
+    common_options,
+)
 from burstctl.cli.output import print_info, print_next, print_output, to_json
 from burstctl.context.context import CommandContext, Notes, open_silently
 from burstctl.context.multi_region import describe_empty_regions, read_in_regions, to_document
@@ -52,6 +60,7 @@ class _Kinds(click.ParamType[frozenset[ResourceType]]):
         ("burstctl assess ci-7 --region eu-west-1", "one volume, elsewhere"),
         ("burstctl assess --region eu-west-1 --region us-east-1", "two regions; --region all: every one"),
         ("burstctl assess --kind ebs,instance", "also the EBS credits of EC2 instances"),
+        ("burstctl assess --kind efs,rds", "the file systems and the databases of the region"),
         ("burstctl assess --json | jq '.volumes[0]'", "the most urgent one, for programs"),
     ),
     page="runbooks/BurstBalanceDraining.md",
@@ -65,13 +74,13 @@ class _Kinds(click.ParamType[frozenset[ResourceType]]):
     "kinds",
     type=_Kinds(),
     metavar="KIND[,KIND]",
-    help="Look at these kinds only: ebs, instance. Default: those that the policy watches.",
+    help="Look at these kinds only: ebs, instance, efs, rds. Default: those that the policy watches.",
 )
 @common_options
 def assess(
     volumes: tuple[str, ...], options: Options, *, everything: bool, kinds: frozenset[ResourceType] | None
 ) -> ExitCode:
-    """Show which volumes and instances will run out of credits, and when.
+    """Show which volumes and other resources will run out of credits, and when.
 
     Looks at the VOLUMEs given, or at every watched resource of the region; changes nothing.
 
@@ -108,8 +117,10 @@ def _assess(
         services = replace(services, policy=services.policy.watching(kinds))
     context.progress.begin()
     try:
-        volume_ids = resolve_volumes(context, names)
-        report = assess_volumes(services, volume_ids, now_s=services.clock())
+        # the ID of an instance means its volumes; those of other kinds are not looked up
+        advised = [name for name in names if FILE_SYSTEM_ID.fullmatch(name) or DATABASE_ID.fullmatch(name)]
+        volume_ids = resolve_volumes(context, [name for name in names if name not in advised])
+        report = assess_volumes(services, [*volume_ids, *advised], now_s=services.clock())
     finally:
         context.progress.end()
     return replace(report, ledger=context.ledger_location)

@@ -25,12 +25,17 @@ VOLUME_NAMES: Final = (
     "VOLUME is the ID or the unique Name tag of a volume, or of an instance, which means all its volumes."
 )
 RESOURCE_NAMES: Final = (
-    "RESOURCE is the ID of a volume or of an instance, or a Name tag that is unique among both."
+    "RESOURCE is the ID of a volume, an instance or a file system, db: and the name of a database, or a Name"
+    " tag that is unique among all."
 )
 INSTANCE_NAMES: Final = "INSTANCE is the ID or the unique Name tag of an instance."
 _DAY: Final = timedelta(days=1)
 _MAX_REASON_LENGTH: Final = 200  # it is quoted in alerts, tables and the history, beside other text
 INSTANCE_ID: Final = re.compile(r"i-([0-9a-f]{8}|[0-9a-f]{17})")
+FILE_SYSTEM_ID: Final = re.compile(r"fs-([0-9a-f]{8}|[0-9a-f]{17})")
+_ALMOST_FILE_SYSTEM_ID: Final = re.compile(r"fs-[0-9a-f]*")
+DATABASE_ID: Final = re.compile(r"db:[a-zA-Z][a-zA-Z0-9-]{0,62}")
+"""The name of a database after ``db:``. Source: RDS API reference, CreateDBInstance, DBInstanceIdentifier."""
 _ALMOST_INSTANCE_ID: Final = re.compile(r"i-[0-9a-f]*")
 VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
 _MAX_TAG_LENGTH: Final = 256  # of the value of a tag. Source: EC2 user guide, "Tag restrictions"
@@ -278,6 +283,12 @@ class ResourceName(click.ParamType[str]):
         if _ALMOST_INSTANCE_ID.fullmatch(text) and not INSTANCE_ID.fullmatch(text):
             fix = "write i- and 17 (or 8) digits from 0-9a-f, such as i-0123456789abcdef0"
             self.fail(Problem(f"{text!r} is not a valid instance ID", fix), param, ctx)
+        if _ALMOST_FILE_SYSTEM_ID.fullmatch(text) and not FILE_SYSTEM_ID.fullmatch(text):
+            fix = "write fs- and 17 (or 8) digits from 0-9a-f, such as fs-0123456789abcdef0"
+            self.fail(Problem(f"{sanitise(text, 40)!r} is not a valid file system ID", fix), param, ctx)
+        if text.startswith("db:") and not DATABASE_ID.fullmatch(text):
+            fix = "write db: and letters, digits and hyphens, such as db:orders"
+            self.fail(Problem(f"{sanitise(text, 80)!r} is not the name of a database", fix), param, ctx)
         if not text or len(text) > _MAX_TAG_LENGTH:
             self.fail(Problem(f"{sanitise(text, 40)!r} is not a name", self.accepts), param, ctx)
         return text

@@ -13,6 +13,7 @@ from burstctl.cli.styled_text import styled
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, wrap_command
 from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.policy.policy import PolicyError
+from burstwatch.core.resource_type import type_of_id
 from burstwatch.core.text import display_width, sanitise, wrap
 
 DEBUG_ENV: Final = "BURSTWATCH_DEBUG"
@@ -133,7 +134,7 @@ def print_failures(
             Problem(f"{cause.rstrip('.')}; {count} could not be read: {list_first(names, 3)}", problem.fix)
         )
     for resource_id in missing:
-        noun = "instance" if resource_id.startswith("i-") else "volume"
+        noun = type_of_id(resource_id).noun
         print_error(
             Problem(
                 f"no {noun} {resource_id} in {region}",

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from functools import partial
 
-from burstwatch.core.resource_type import is_volume_subject
-from burstwatch.core.watch.due_instances import DueBucket, buckets_of
+from burstwatch.core.resource_type import ResourceType, is_volume_subject, type_of_id
+from burstwatch.core.watch.due_buckets import buckets_of
 from burstwatch.core.watch.pass_report import PassReport
-from burstwatch.engine.evaluate_instances import read_remembered_buckets
+from burstwatch.engine.evaluate_resources import list_buckets, read_remembered_buckets
 from burstwatch.engine.evaluate_volumes import WatchPass, read_remembered_volumes, to_due
 from burstwatch.engine.forced_volumes import find_forced_volumes
+from burstwatch.engine.resource_readers import find_resources
 from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import Collection, PassScope, run_pass, start_pass
 
@@ -38,10 +39,11 @@ def _collect_fleet(watch_pass: WatchPass) -> Collection:
     # Everything is due; this notes the windows that the volumes belong to.
     find_forced_volumes(watch_pass, volumes)
     departed_ids = watch_pass.known_ids - {volume.volume_id for volume in volumes} if is_whole else set()
-    buckets = _list_buckets(watch_pass)
-    if not watch_pass.collector.has_unread_instances:
-        subjects = {due_bucket.subject for due_bucket in buckets}
-        buckets += read_remembered_buckets(watch_pass, watch_pass.known_ids - subjects)
+    buckets = list_buckets(watch_pass)
+    subjects = {due_bucket.subject for due_bucket in buckets}
+    buckets += read_remembered_buckets(
+        watch_pass, watch_pass.known_ids - subjects, unread_kinds=watch_pass.collector.unread_kinds
+    )
     return Collection(
         due=to_due(watch_pass, [*volumes, *read_remembered_volumes(watch_pass, departed_ids)]),
         due_buckets=buckets,
@@ -56,22 +58,15 @@ def _collect_fleet_and_flipped(watch_pass: WatchPass) -> Collection:
         volume.volume_id for volume in volumes
     }
     flipped, _ = watch_pass.collector.volumes_by_id(filter(is_volume_subject, unlisted_ids))
-    return Collection(due=to_due(watch_pass, [*volumes, *flipped]), due_buckets=_list_buckets(watch_pass))
-
-
-def _list_buckets(watch_pass: WatchPass) -> list[DueBucket]:
-    """Both buckets of every running instance, if instances are watched."""
-    if not watch_pass.collector.watches_instances:
-        return []
-    return list(buckets_of(watch_pass.collector.instances() or ()))
+    return Collection(due=to_due(watch_pass, [*volumes, *flipped]), due_buckets=list_buckets(watch_pass))
 
 
 def _collect_by_id(resource_ids: Sequence[str], watch_pass: WatchPass) -> Collection:
-    """These volumes and instances, whether their kind is watched or not."""
+    """These resources, whether their kind is watched or not."""
     collector = watch_pass.collector
-    instance_ids = [resource_id for resource_id in resource_ids if resource_id.startswith("i-")]
-    volume_ids = [resource_id for resource_id in resource_ids if resource_id not in instance_ids]
+    volume_ids = [i for i in resource_ids if type_of_id(i) is ResourceType.EBS]
+    other_ids = [i for i in resource_ids if type_of_id(i) is not ResourceType.EBS]
     volumes, missing = collector.volumes_by_id(volume_ids) if volume_ids else ([], [])
-    instances, missing_instances = collector.instances_by_id(instance_ids) if instance_ids else ([], [])
-    watch_pass.missing = [*missing, *missing_instances]
-    return Collection(due=to_due(watch_pass, volumes), due_buckets=list(buckets_of(instances)))
+    others, missing_others = find_resources(collector, other_ids)
+    watch_pass.missing = [*missing, *missing_others]
+    return Collection(due=to_due(watch_pass, volumes), due_buckets=list(buckets_of(others)))

@@ -4,26 +4,31 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from burstctl.cli.options import INSTANCE_ID, VOLUME_ID
+from burstctl.cli.options import DATABASE_ID, FILE_SYSTEM_ID, INSTANCE_ID, VOLUME_ID
 from burstctl.cli.tag_filter import TagTerm, ec2_filters
 from burstctl.context.context import CommandContext
 from burstctl.render.volume import count_resources, format_id_and_name
 from burstwatch.adapters.aws.errors import AwsError, AwsFailure, FailureKind
+from burstwatch.core.assessment.resource import AdvisedResource, Resource, type_name_of
+from burstwatch.core.assessment.resource_buckets import bucket_kinds_of_type
 from burstwatch.core.ebs.display_name import NAME_TAGS, names_of
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.instances.instance import Instance
-from burstwatch.core.instances.instance_buckets import INSTANCE_KINDS
-from burstwatch.core.resource_type import ResourceType, subject_of
+from burstwatch.core.resource_type import ResourceType, subject_of, type_of_id
 from burstwatch.core.text import sanitise
+from burstwatch.engine.resource_readers import find_resources, list_resources
 from burstwatch.wiring.settings import SettingsError
 
 _CLAIM: Final = re.compile(r"(?:claim )?(?:\S+/)?(?P<name>\S+?)(?: in \S+)?")
 """The forms of a claim's name that tables show: ``claim data-0 in prod``, ``prod/data-0``, ``data-0``."""
 
+_RESOURCE_IDS: Final = (VOLUME_ID, INSTANCE_ID, FILE_SYSTEM_ID, DATABASE_ID)
+_DBI_RESOURCE_ID: Final = re.compile(r"db-[A-Z0-9]{16,40}")
+"""The ID that a database keeps when it is renamed: DbiResourceId."""
 _MAX_CANDIDATES: Final = 5  # keeps the message to a few lines
 _MAX_SHOWN_CHARS: Final = 80
 
-_Resource = TypeVar("_Resource", Volume, Instance, Volume | Instance)
+_Resource = TypeVar("_Resource", Volume, Instance, Volume | Instance, Resource)
 
 
 class ResourceNameError(SettingsError):
@@ -67,7 +72,10 @@ def resolve_volume(
 def resolve_resource(
     context: CommandContext, word: str, *, prefers: Callable[[Volume], bool] = lambda _volume: True
 ) -> str:
-    """The ID of the one volume or instance that the word names; an ID is not looked up.
+    """The ID of the one resource that the word names; an ID is not looked up.
+
+    File systems and databases are found by name if the policy watches them. The ID of a database in RDS
+    (``db-…``) is translated to its name.
 
     If volumes that are preferred have the name, the others do not count.
 
@@ -75,18 +83,21 @@ def resolve_resource(
         ResourceNameError: it names none or several.
         AwsError: AWS does not list the volumes or the instances.
     """
-    if VOLUME_ID.fullmatch(word) or INSTANCE_ID.fullmatch(word):
+    if any(pattern.fullmatch(word) for pattern in _RESOURCE_IDS):
         return word
-    named = _find_named(context, word)
+    if _DBI_RESOURCE_ID.fullmatch(word):
+        return _database_with_id(context, word)
+    others = _advised_named(context, word)
+    named = _find_named(context, word, is_alone=not others)
     volumes = [resource for resource in named if isinstance(resource, Volume)]
     instances = [resource for resource in named if isinstance(resource, Instance)]
     preferred = [volume for volume in volumes if prefers(volume)] or volumes
-    candidates: list[Volume | Instance] = [*preferred, *instances]
+    candidates: list[Resource] = [*preferred, *instances, *others]
     return _the_only(context, word, candidates).resource_id
 
 
 def resolve_resources(context: CommandContext, names: Sequence[str]) -> list[str]:
-    """The ID of the volume or instance that each name belongs to, each once and in their order.
+    """The ID of the resource that each name belongs to, each once and in their order.
 
     Raises:
         ResourceNameError: a word names none or several.
@@ -113,11 +124,39 @@ def resolve_instance(context: CommandContext, word: str) -> str:
     return _the_only(context, word, instances).instance_id
 
 
+def look_up_resources(
+    context: CommandContext, resource_ids: Sequence[str]
+) -> tuple[list[Resource], list[str], list[str]]:
+    """The resources with these IDs as AWS describes them, the IDs of those that do not exist, and failures.
+
+    What the types of instances and databases allow is not read.
+    """
+    services = context.services
+    collector = services.build_collector(services.clock())
+    existing: list[Resource] = []
+    missing: list[str] = []
+    failures: list[str] = []
+    ids_by_kind: dict[ResourceType, list[str]] = {}
+    for resource_id in resource_ids:
+        ids_by_kind.setdefault(type_of_id(resource_id), []).append(resource_id)
+    if volume_ids := ids_by_kind.pop(ResourceType.EBS, []):
+        volumes, missing_volumes = collector.volumes_by_id(volume_ids)
+        existing += volumes
+        missing += missing_volumes
+    if instance_ids := ids_by_kind.pop(ResourceType.INSTANCE, []):
+        result = services.ec2.instances_by_id(instance_ids)
+        existing += result.instances
+        missing += result.missing
+        failures += [str(failure) for failure in result.unread.values()]
+    others, missing_others = find_resources(collector, [i for ids in ids_by_kind.values() for i in ids])
+    return [*existing, *others], [*missing, *missing_others], [*collector.failures, *failures]
+
+
 def ledger_keys_of(resource_id: str) -> list[str]:
-    """The keys under which the ledger remembers the buckets of a volume or an instance."""
-    if not INSTANCE_ID.fullmatch(resource_id):
-        return [resource_id]
-    return [subject_of(ResourceType.INSTANCE, resource_id, kind.name) for kind in INSTANCE_KINDS]
+    """The keys under which the ledger remembers the buckets of a resource."""
+    resource_type = type_of_id(resource_id)
+    kinds = bucket_kinds_of_type(resource_type)
+    return [subject_of(resource_type, resource_id, kind.name) for kind in kinds] or [resource_id]
 
 
 def _find_volumes(context: CommandContext, word: str, prefers: Callable[[Volume], bool]) -> list[Volume]:
@@ -133,13 +172,17 @@ def _find_volumes(context: CommandContext, word: str, prefers: Callable[[Volume]
     return [volume for volume in volumes if prefers(volume)] or volumes
 
 
-def _find_named(context: CommandContext, name: str) -> list[Volume | Instance]:
-    """The volumes and the instances with this name; without the permission, no instances beside volumes."""
+def _find_named(context: CommandContext, name: str, *, is_alone: bool = True) -> list[Volume | Instance]:
+    """The volumes and the instances with this name.
+
+    Without the permission to list instances, only the volumes; unless nothing else was found, also not by
+    the caller (``is_alone``).
+    """
     volumes = _volumes_named(context, name)
     try:
         return [*volumes, *context.services.ec2.instances_named(name)]
     except AwsError as error:
-        if not volumes or error.failure.kind is not FailureKind.REFUSED:
+        if (is_alone and not volumes) or error.failure.kind is not FailureKind.REFUSED:
             raise
         return [*volumes]
 
@@ -150,13 +193,17 @@ def _the_only(context: CommandContext, word: str, resources: Sequence[_Resource]
     Raises:
         ResourceNameError: it names none or several.
     """
-    if not resources:
-        raise _absence_error(
-            context, "volume and no instance", f"has the name {sanitise(word, _MAX_SHOWN_CHARS)!r}"
-        )
-    if len(resources) > 1:
+    if len(resources) == 1:
+        return resources[0]
+    if resources:
         raise _ambiguity_error(context, word, resources)
-    return resources[0]
+    if FILE_SYSTEM_ID.fullmatch(word) or DATABASE_ID.fullmatch(word):
+        raise ResourceNameError(
+            f"{word} is a {type_of_id(word).noun}, and a volume or an instance is needed here",
+            fix=f"burstctl explain {word} shows its buckets, and what serves its load",
+        )
+    description = f"has the name {sanitise(word, _MAX_SHOWN_CHARS)!r}"
+    raise _absence_error(context, "volume and no instance", description)
 
 
 def _absence_error(context: CommandContext, noun: str, description: str) -> ResourceNameError:
@@ -166,9 +213,7 @@ def _absence_error(context: CommandContext, noun: str, description: str) -> Reso
     )
 
 
-def _ambiguity_error(
-    context: CommandContext, word: str, resources: Sequence[Volume | Instance]
-) -> ResourceNameError:
+def _ambiguity_error(context: CommandContext, word: str, resources: Sequence[Resource]) -> ResourceNameError:
     candidates = [_describe_candidate(resource) for resource in resources]
     more = len(candidates) - _MAX_CANDIDATES
     lines = ["give an ID:", *candidates[:_MAX_CANDIDATES], *([f"and {more:,} more"] if more > 0 else [])]
@@ -190,9 +235,9 @@ def _not_an_instance_error(word: str, volumes: Sequence[Volume]) -> ResourceName
     )
 
 
-def _describe_candidate(resource: Volume | Instance) -> str:
-    if isinstance(resource, Instance):
-        return f"{format_id_and_name(resource)} {resource.instance_type}"
+def _describe_candidate(resource: Resource) -> str:
+    if not isinstance(resource, Volume):
+        return f"{format_id_and_name(resource)} {type_name_of(resource)}"
     volume = resource
     place = f", on {volume.instance_id}" if volume.instance_id else ""
     return f"{format_id_and_name(volume)} {volume.volume_type} {volume.size_gib:,} GiB{place}"
@@ -207,6 +252,32 @@ def _volumes_named(context: CommandContext, name: str) -> list[Volume]:
         if volumes := [volume for volume in listed if name in names_of(volume)]:
             return volumes
     return []
+
+
+def _advised_named(context: CommandContext, name: str) -> list[AdvisedResource]:
+    """The file systems and databases with this Name tag, and the database that has the name itself.
+
+    Only of the kinds that the policy watches, because reading them needs permissions of their own.
+    """
+    collector = context.services.build_collector(context.services.clock())
+    watched = context.services.policy.resources.watched
+    return [
+        resource
+        for kind in (ResourceType.EFS, ResourceType.RDS)
+        if kind in watched
+        for resource in list_resources(collector, kind) or ()
+        if name in (resource.name, resource.metric_id)
+    ]
+
+
+def _database_with_id(context: CommandContext, dbi_resource_id: str) -> str:
+    assert context.services.rds is not None
+    result = context.services.rds.databases_by_resource_id([dbi_resource_id])
+    for failure in result.unread.values():
+        raise AwsError(failure)
+    if not result.databases:
+        raise _absence_error(context, "database", f"has the ID {dbi_resource_id!r}")
+    return result.databases[0].resource_id
 
 
 def _list(context: CommandContext, filters: Mapping[str, Sequence[str]]) -> list[Volume]:

@@ -28,6 +28,7 @@ from burstwatch.adapters.aws.errors import AwsError, FailureKind, translate_erro
 from burstwatch.adapters.policy.deployments import DEPLOYMENTS_PATH
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.resource_type import ResourceType
 from burstwatch.wiring.settings import LedgerKind
 
 ALLOWED_BY_CALL: Final = "allowed, as tried"
@@ -36,6 +37,7 @@ ALLOWED_BY_DRY_RUN: Final = "allowed, according to a dry run"
 
 _PERMISSIONS_PAGE: Final = "docs/permissions.md"
 _ANY_VOLUME: Final = "vol-00000000000000000"
+_ANY_DATABASE: Final = "burstwatch-doctor"
 _LEDGER_WRITES: Final = (
     "dynamodb:PutItem",
     "dynamodb:UpdateItem",
@@ -147,6 +149,34 @@ READS: Final[Sequence[tuple[Permission, Attempt]]] = (
 )
 """The reads that any command may need, each with the smallest request that requires it."""
 
+READS_OF_KINDS: Final[Mapping[ResourceType, Sequence[tuple[Permission, Attempt]]]] = {
+    ResourceType.EFS: (
+        (
+            Permission(
+                "elasticfilesystem:DescribeFileSystems", Importance.REQUIRED, "watching EFS file systems"
+            ),
+            lambda context: context.client("efs").describe_file_systems(MaxItems=1),
+        ),
+    ),
+    ResourceType.RDS: (
+        (
+            Permission("rds:DescribeDBInstances", Importance.REQUIRED, "watching RDS databases"),
+            lambda context: context.client("rds").describe_db_instances(MaxRecords=20),
+        ),
+        (
+            Permission(
+                "rds:DescribeValidDBInstanceModifications",
+                Importance.OPTIONAL,
+                "the advice on a database does not show what AWS allows",
+            ),
+            lambda context: context.client("rds").describe_valid_db_instance_modifications(
+                DBInstanceIdentifier=_ANY_DATABASE
+            ),
+        ),
+    ),
+}
+"""The reads of the kinds that the policy watches, besides those above."""
+
 
 def check_permissions(context: DoctorContext) -> Iterator[Finding]:
     """Each permission of docs/permissions.md for operators; all at once, because each call may take long."""
@@ -156,8 +186,10 @@ def check_permissions(context: DoctorContext) -> Iterator[Finding]:
         _check_topic_permission,
         _check_modify_permission,
     )
-    with ThreadPoolExecutor(len(READS) + len(parts), thread_name_prefix="permission") as pool:
-        read_results = [pool.submit(_attempt, context, *read_permission) for read_permission in READS]
+    watched = context.policy_or_default().resources.watched
+    reads = [*READS, *(read for kind in watched for read in READS_OF_KINDS.get(kind, ()))]
+    with ThreadPoolExecutor(len(reads) + len(parts), thread_name_prefix="permission") as pool:
+        read_results = [pool.submit(_attempt, context, *read_permission) for read_permission in reads]
         part_results = [pool.submit(lambda part: list(part(context)), part) for part in parts]
         for read_result in read_results:
             yield read_result.result()

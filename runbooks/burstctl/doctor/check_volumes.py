@@ -21,6 +21,7 @@ from burstctl.doctor.finding import (
 from burstctl.render.datapoint_spacing import describe_spacing, recommended_metric_lag
 from burstctl.render.volume import count_resources, format_id_and_name
 from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.buckets.series import PERIOD_S
 from burstwatch.core.durations import DAY_S, format_duration_literal
 from burstwatch.core.ebs.volume import Volume
@@ -138,8 +139,8 @@ def judge_unreadable(fleet: Fleet) -> Iterator[Finding]:
 
 def judge_watched(context: DoctorContext, report: PassReport) -> Iterator[Finding]:
     """A finding for each reason why resources are not judged, the faults first."""
-    faults: dict[tuple[UnknownReason, str], list[Volume | Instance]] = defaultdict(list)
-    by_reason: dict[UnknownReason, list[Volume | Instance]] = defaultdict(list)
+    faults: dict[tuple[UnknownReason, str], list[Resource]] = defaultdict(list)
+    by_reason: dict[UnknownReason, list[Resource]] = defaultdict(list)
     decisions = report.by_resource
     for decision in decisions:
         reason, cause = decision.assessment.unknown_reason, decision.assessment.unknown_because
@@ -168,11 +169,11 @@ def judge_watched(context: DoctorContext, report: PassReport) -> Iterator[Findin
 
 
 def _unwatched_finding(
-    context: DoctorContext, reason: UnknownReason, cause: str, resources: Sequence[Volume | Instance]
+    context: DoctorContext, reason: UnknownReason, cause: str, resources: Sequence[Resource]
 ) -> Finding:
     subject = f"{count_resources(resources)} that cannot be judged, {_format_first(resources)}"
     first = resources[0].resource_id
-    shown_by = "explain" if isinstance(resources[0], Volume) else "which"
+    shown_by = "which" if isinstance(resources[0], Instance) else "explain"
     commands = (context.burstctl_command(shown_by, first),)
     if first in context.ledger().states_of({first}).unreadable:
         fix = "use the newest burstwatch that ever wrote to the ledger, or give up what it remembers"
@@ -279,5 +280,5 @@ def check_modifications(context: DoctorContext) -> Iterator[Finding]:
         yield ok(f"every volume has some left of AWS's {QUOTA} in 24 h, as far as the ledger knows")
 
 
-def _format_first(resources: Sequence[Volume | Instance]) -> str:
+def _format_first(resources: Sequence[Resource]) -> str:
     return list_first([format_id_and_name(resource) for resource in resources], _MAX_NAMED)

@@ -26,7 +26,9 @@ from burstwatch.adapters.aws import botocore_hooks
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
 from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.adapters.aws.efs import EfsReader
 from burstwatch.adapters.aws.errors import AwsError, AwsFailure, FailureKind, translate_errors
+from burstwatch.adapters.aws.rds import RdsReader
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.ledger.sqlite_schema import SCHEMA_VERSION
@@ -369,12 +371,15 @@ class DoctorContext:
             ledger = self.ledger()
         except LookupFailedError:
             ledger = self._exit_stack.enter_context(SqliteLedger.in_memory())
+        policy = self.policy_or_default()
         services = Services(
             ec2=Ec2Reader(self.client("ec2")),
             cloudwatch=CloudWatchReader(self.client("cloudwatch"), workers=WORKERS),
+            efs=EfsReader(self.client("efs")) if policy.resources.efs.watch else None,
+            rds=RdsReader(self.client("rds")) if policy.resources.rds.watch else None,
             ledger=ledger,
             calls=CallCounter(),  # it would count from nothing, and ours goes on
-            policy=self.policy_or_default(),
+            policy=policy,
             location=AwsLocation(region=self.region),
         )
         return assess_volumes(services, now_s=self.now_s())

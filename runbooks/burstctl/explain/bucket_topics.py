@@ -12,8 +12,9 @@ from burstwatch.core.assessment.drain_cause import find_drain
 from burstwatch.core.assessment.severity import NEAR_EMPTY_FACTOR, SETTLING_TIME, Level, explain_level
 from burstwatch.core.buckets.forecast import EXTRAPOLATION_FACTOR, DrainRate, Forecast
 from burstwatch.core.buckets.series import PERIOD_S
+from burstwatch.core.buckets.units import BYTES, format_limit
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
-from burstwatch.core.instances.instance import Instance
+from burstwatch.core.efs.efs_bucket import MIB
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import format_duration, format_relative_time, format_time, rounded_or_none
@@ -98,10 +99,9 @@ def _describe_balance(explanation: BucketExplanation) -> list[str]:
     assessment = explanation.assessment
     assert assessment.sample is not None
     assert assessment.age_s is not None
-    unit = "credits" if assessment.kind is EBS_IO else assessment.kind.unit
     share = (
-        f"{assessment.sample.value:.1f} % of {assessment.bucket.capacity:,.0f} ="
-        f" {_credits_left(assessment):,.0f} {unit}"
+        f"{assessment.sample.value:.1f} % of {_in_unit(assessment, assessment.bucket.capacity):,.0f} ="
+        f" {_in_unit(assessment, _credits_left(assessment)):,.0f} {_unit(assessment)}"
     )
     period_s = assessment.kind.period_s
     length = "minute" if period_s == PERIOD_S else f"{period_s // PERIOD_S} minutes"
@@ -113,7 +113,19 @@ def _describe_balance(explanation: BucketExplanation) -> list[str]:
 
 def rate_text(assessment: Assessment, rate_per_s: float) -> str:
     """``300 IOPS``, ``4.9 MiB/s``."""
-    return f"{round(rate_per_s, 1):,.10g} {assessment.kind.rate_unit}"
+    return format_limit(rate_per_s, assessment.kind.rate_unit)
+
+
+def _unit(assessment: Assessment) -> str:
+    """The unit of amounts: bytes are too small to be read, so they are shown in MiB."""
+    if assessment.kind is EBS_IO:
+        return "credits"
+    return "MiB" if assessment.kind.unit == BYTES else assessment.kind.unit
+
+
+def _in_unit(assessment: Assessment, amount: float) -> float:
+    """An amount, or a rate, in that unit."""
+    return amount / MIB if assessment.kind.unit == BYTES else amount
 
 
 def _describe_bound(explanation: BucketExplanation, forecast: Forecast) -> list[str]:
@@ -122,11 +134,14 @@ def _describe_bound(explanation: BucketExplanation, forecast: Forecast) -> list[
         return ["none: it may be empty by now"]
     bucket = assessment.bucket
     lasting_s = _credits_left(assessment) / bucket.highest_drain_per_s
-    burst, refill = (f"{round(rate, 1):,.10g}" for rate in (bucket.burst_per_s, bucket.refill_per_s))
-    worst_case = f"{_credits_left(assessment):,.0f} / ({burst} - {refill}) = {lasting_s:,.0f} s"
+    burst, refill = (
+        f"{round(_in_unit(assessment, rate), 1):,.10g}" for rate in (bucket.burst_per_s, bucket.refill_per_s)
+    )
+    credits_left = _in_unit(assessment, _credits_left(assessment))
+    worst_case = f"{credits_left:,.0f} / ({burst} - {refill}) = {lasting_s:,.0f} s"
     deduction = f"less the {assessment.age_s:,.0f} s since the datapoint"
     soonest_at = format_time(explanation.now_s + forecast.soonest_empty_s, explanation.now_s)
-    model = ", by AWS's 30-minute rule" if isinstance(assessment.resource, Instance) else ""
+    model = ", by AWS's 30-minute rule" if assessment.kind.companion is not None else ""
     return [f"{worst_case}, {deduction}: not empty before {soonest_at} UTC{model}"]
 
 
@@ -147,9 +162,9 @@ def _describe_drains(assessment: Assessment, forecast: Forecast) -> list[str]:
 def _drain_line(assessment: Assessment, drain: DrainRate, *, is_selected: bool) -> str:
     empty_in_s = _empty_in_s(assessment, drain)
     depletion = "not falling" if empty_in_s is None else f"empty in {format_duration(empty_in_s)}"
-    rate = round(drain.credits_per_s) or 0
-    unit = "credits" if assessment.kind is EBS_IO else assessment.kind.unit
-    return f"over {drain.duration_s // 60} min: {rate:,} {unit}/s, {depletion}{' <-' if is_selected else ''}"
+    rate = round(_in_unit(assessment, drain.credits_per_s), 1 if assessment.kind.unit == BYTES else None) or 0
+    span = f"over {drain.duration_s // 60} min"
+    return f"{span}: {rate:,} {_unit(assessment)}/s, {depletion}{' <-' if is_selected else ''}"
 
 
 def _explain_no_drain(forecast: Forecast) -> str:
@@ -187,9 +202,11 @@ def _describe_estimate(explanation: BucketExplanation, forecast: Forecast) -> li
         return ["empty now"]
     assert forecast.drain_per_s is not None
     lasting_s = _credits_left(explanation.assessment) / forecast.drain_per_s
-    division = (
-        f"{_credits_left(explanation.assessment):,.0f} / {forecast.drain_per_s:,.0f} = {lasting_s:,.0f} s"
-    )
+    assessment = explanation.assessment
+    credits_left = _in_unit(assessment, _credits_left(assessment))
+    drain = _in_unit(assessment, forecast.drain_per_s)
+    digits = 1 if assessment.kind.unit == BYTES else 0
+    division = f"{credits_left:,.0f} / {drain:,.{digits}f} = {lasting_s:,.0f} s"
     depletion = f"empty {_format_depletion(explanation.now_s, forecast.time_to_empty_s)}"
     earliest, latest = (
         _format_depletion(explanation.now_s, forecast.earliest_s),
@@ -228,8 +245,9 @@ def describe_next_levels(explanation: BucketExplanation) -> list[str]:
         (Level.CRITICAL, f"{confirmed}, or {is_near} and the pace of ten minutes says so too"),
         (Level.EXHAUSTED, f"at or below {levels.exhausted_pct:g} %"),
     )
+    refilling_for = levels.refilling_for * explanation.assessment.bucket.time_scale
     refill_rule = (
-        f"or the balance has not fallen for {format_setting(levels.refilling_for)}; where the bound is"
+        f"or the balance has not fallen for {format_setting(refilling_for)}; where the bound is"
         f" {format_setting(NEAR_EMPTY_FACTOR * cadence.act_lead)} or less, only if not fallen for"
         f" {format_setting(SETTLING_TIME)}"
     )

@@ -1,4 +1,4 @@
-"""``burstctl explain``: the decision about one volume or instance, and every number behind it."""
+"""``burstctl explain``: the decision about one resource, and every number behind it."""
 
 import shlex
 from dataclasses import replace
@@ -21,11 +21,12 @@ from burstctl.context.context import CommandContext, open_readonly
 from burstctl.context.on_demand_pass import assess_volumes
 from burstctl.context.resources import resolve_resource
 from burstctl.explain.explain_instance import explain_instance
+from burstctl.explain.explain_storage import explain_storage
 from burstctl.explain.explanation import (
     MAX_ENTRIES,
-    SCHEMA,
     Explanation,
     is_completion_unrecorded,
+    not_explained,
     render_explanation,
     to_document,
     urgent_lines,
@@ -43,6 +44,7 @@ from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import Direction, FlipCause
 from burstwatch.core.ledger.unreadable_item import ItemKind
 from burstwatch.core.policy.windows import window_names_of
+from burstwatch.core.resource_type import ResourceType, type_of_id
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.core.watch.window_status import WindowSchedule
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
     examples=(
         ("burstctl explain ci-7", "the reason for its level, and what would change it"),
         ("burstctl explain i-0123456789abcdef0", "each bucket of an instance, and what can drain it"),
+        ("burstctl explain fs-0123456789abcdef0", "a file system, and what each throughput mode would cost"),
+        ("burstctl explain db:orders", "the storage and the class of a database, and the change to gp3"),
         ("burstctl explain vol-0123456789abcdef0 --json", "the same numbers for programs"),
     ),
     page="runbooks/BurstBalanceDraining.md",
@@ -71,12 +75,15 @@ def explain(name: str, options: Options) -> ExitCode:
     """Show the decision about RESOURCE and every number behind it; changes nothing.
 
     Beside the balance of a volume: its flip, the guards that would refuse one now, its windows, holds, and
-    AWS's quota. Of an instance: each of its buckets, and the proof if its volumes cannot drain one.
+    AWS's quota. Of an instance: each of its buckets, and the proof if its volumes cannot drain one. Of a file
+    system or a database: its load of a day, and the throughput mode or the storage that serves it.
     """
     with open_readonly(options) as context:
         volume = resolve_resource(context, name)
         if INSTANCE_ID.fullmatch(volume):
             return explain_instance(context, volume)
+        if type_of_id(volume) is not ResourceType.EBS:
+            return explain_storage(context, volume)
         report = assess_volumes(context.services, [volume], now_s=context.services.clock())
         if volume in report.ignored:
             print_info(f"{volume} carries the tag burstwatch:ignore=true, so nothing is decided about it")
@@ -184,5 +191,5 @@ def _document(
         "failures": list(report.failures),
     }
     if explanation is None:
-        return {"schema": SCHEMA, "volume": None, "instance": None, **skipped}
+        return not_explained(skipped)
     return {**to_document(explanation), **skipped}

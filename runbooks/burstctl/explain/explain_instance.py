@@ -9,7 +9,7 @@ from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.output import print_info, print_next, print_output, to_json
 from burstctl.context.context import CommandContext
 from burstctl.context.on_demand_pass import assess_volumes
-from burstctl.explain.explanation import MAX_ENTRIES, SCHEMA
+from burstctl.explain.explanation import MAX_ENTRIES, not_explained
 from burstctl.explain.instance_explanation import (
     ExplainedBucket,
     InstanceExplanation,
@@ -124,5 +124,5 @@ def _document(
         "failures": list(report.failures),
     }
     if explanation is None:
-        return {"schema": SCHEMA, "volume": None, "instance": None, **skipped}
+        return not_explained(skipped)
     return {**to_document(explanation), **skipped}

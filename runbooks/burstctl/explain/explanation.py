@@ -50,7 +50,12 @@ from burstwatch.core.watch.decision import Action, Decision
 from burstwatch.core.watch.pass_report import describe_decision
 
 if TYPE_CHECKING:
-    from documents.explanation import ExplainedVolumeDocument, VolumeWindowsDocument
+    from documents.explanation import (
+        ExplainedVolumeDocument,
+        NotExplainedDocument,
+        SkippedDocument,
+        VolumeWindowsDocument,
+    )
 
 SCHEMA: Final = "burstwatch.explanation/v1"
 # layout: what fits on a screen; `burstctl history` shows every entry
@@ -202,6 +207,8 @@ def to_document(explanation: Explanation) -> "ExplainedVolumeDocument":
             explanation.decision, explanation.now_s, Outcome(status=OutcomeStatus.NONE)
         ),
         "instance": None,
+        "file_system": None,
+        "database": None,
         "previous_level": explanation.decision.previous_level,
         "because": explain_level(assessment, explanation.decision.level, explanation.bucket_policy),
         "worst_drain_per_s": round(assessment.bucket.highest_drain_per_s),
@@ -443,3 +450,15 @@ def entry_line(entry: LedgerEntry) -> str:
         case _:
             summary = str(body.get("summary", entry.kind.replace("_", " ")))
     return f"{format_instant(entry.at_s)} {summary}"
+
+
+def not_explained(skipped: "SkippedDocument") -> "NotExplainedDocument":
+    """The document about a resource that was not found, or is ignored."""
+    return {
+        "schema": SCHEMA,
+        "volume": None,
+        "instance": None,
+        "file_system": None,
+        "database": None,
+        **skipped,
+    }

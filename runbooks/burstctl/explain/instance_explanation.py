@@ -23,6 +23,7 @@ from burstctl.render.terminal_channel import wrap_action
 from burstctl.render.volume import UNREADABLE_STATE, describe_level, display_name_of, format_id_and_name
 from burstwatch.core.alerts.alert import describe_forecast, format_forecast
 from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.resource import AdvisedResource
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.ebs.volume import Volume
@@ -34,6 +35,7 @@ from burstwatch.core.instances.instance_metrics import InstanceMetrics
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.policy.bucket_policy import wanted_lead
 from burstwatch.core.policy.policy import Mode
 from burstwatch.core.tag_keys import MODE
 from burstwatch.core.text import format_count, format_duration, format_instant, sanitise
@@ -60,7 +62,7 @@ _MAX_NAME_CHARS: Final = 30
 _MODE_DESCRIPTIONS: Final = {
     Mode.OBSERVE: "reports only, no alert",
     Mode.PROPOSE: "alerts with the commands to run",
-    Mode.AUTO: "alerts with the commands to run; an instance is never changed",
+    Mode.AUTO: "alerts with the commands to run; the {noun} is never changed",
 }
 
 
@@ -98,7 +100,8 @@ class InstanceExplanation:
 
 def render_instance(explanation: InstanceExplanation, *, verbose: bool) -> str:
     """What is urgent, the instance, and a paragraph for each bucket."""
-    parts = ["\n".join(_urgent_lines(explanation))] if _urgent_lines(explanation) else []
+    urgent = urgent_lines(explanation.buckets)
+    parts = ["\n".join(urgent)] if urgent else []
     parts.append(lay_out_topics(_headline(explanation.instance), _instance_topics(explanation)))
     for bucket in explanation.buckets:
         headline = f"{bucket.kind.credits} ({bucket.kind.name}, {bucket.kind.metric})"
@@ -114,6 +117,8 @@ def to_document(explanation: InstanceExplanation) -> "ExplainedInstanceFieldsDoc
         "generated_at": format_instant(explanation.now_s),
         "volume": None,
         "instance": describe_instance(decisions, Outcome(status=OutcomeStatus.NONE)),
+        "file_system": None,
+        "database": None,
         "attached_volumes": [
             {
                 "volume_id": ceiling.volume_id,
@@ -131,14 +136,23 @@ def to_document(explanation: InstanceExplanation) -> "ExplainedInstanceFieldsDoc
 def _bucket_document(explanation: InstanceExplanation, bucket: ExplainedBucket) -> "ExplainedBucketDocument":
     exceeded = explanation.metrics.exceeded(bucket.kind)
     return {
+        **bucket_document(bucket),
+        "proof": _proof_document(drain_proof(explanation.instance, bucket.kind)),
+        "limit_exceeded_min": exceeded_minutes(exceeded),
+    }
+
+
+def bucket_document(bucket: ExplainedBucket) -> "ExplainedBucketDocument":
+    """A bucket of any resource, without what only instances have."""
+    return {
         **describe_bucket(bucket.decision),
         "previous_level": bucket.decision.previous_level,
         "because": describe_cause(bucket),
-        "proof": _proof_document(drain_proof(explanation.instance, bucket.kind)),
+        "proof": None,
         "drains": drain_documents(bucket.assessment),
         "is_believed": bucket.assessment.forecast is not None
         and bucket.assessment.forecast.is_within_extrapolation,
-        "limit_exceeded_min": exceeded_minutes(exceeded),
+        "limit_exceeded_min": None,
         "next": describe_next_levels(bucket) if bucket.assessment.forecast else [],
         "look": {
             "interval_s": bucket.decision.poll_interval_s,
@@ -171,11 +185,11 @@ def _headline(instance: Instance) -> str:
     )
 
 
-def _urgent_lines(explanation: InstanceExplanation) -> list[str]:
+def urgent_lines(buckets: Sequence[ExplainedBucket]) -> list[str]:
     """Each bucket at an alerting level, and the commands that help, once."""
     lines: list[str] = []
     actions: list[str] = []
-    for bucket in explanation.buckets:
+    for bucket in buckets:
         decision, assessment = bucket.decision, bucket.assessment
         forecast = assessment.forecast
         if not decision.level.is_alerting or forecast is None:
@@ -201,21 +215,23 @@ def _urgent_lines(explanation: InstanceExplanation) -> list[str]:
 
 def _instance_topics(explanation: InstanceExplanation) -> list[Topic]:
     instance = explanation.instance
-    settings = explanation.buckets[0].decision.volume_settings
-    tag = instance.tags.get(MODE)
+    return [
+        ("Volumes", _describe_volumes(explanation)),
+        ("Mode", describe_mode(instance, explanation.buckets[0])),
+        ("Hold", [describe_hold(hold, explanation.now_s) for hold in explanation.holds]),
+    ]
+
+
+def describe_mode(resource: AdvisedResource, bucket: ExplainedBucket) -> list[str]:
+    """Whether alerts about the resource are sent, and what says so."""
+    settings, tag = bucket.decision.volume_settings, resource.tags.get(MODE)
     source = (
         "the policy's default, no tag asks for another" if tag is None else f"tag {MODE}={sanitise(tag, 40)}"
     )
+    description = _MODE_DESCRIPTIONS[settings.mode].format(noun=resource.resource_type.noun)
     return [
-        ("Volumes", _describe_volumes(explanation)),
-        (
-            "Mode",
-            [
-                f"{settings.mode} ({source}): {_MODE_DESCRIPTIONS[settings.mode]}",
-                *(f"tag at fault: {fault}" for fault in settings.faults),
-            ],
-        ),
-        ("Hold", [describe_hold(hold, explanation.now_s) for hold in explanation.holds]),
+        f"{settings.mode} ({source}): {description}",
+        *(f"tag at fault: {fault}" for fault in settings.faults),
     ]
 
 
@@ -254,29 +270,35 @@ def _bucket_topics(
     assessment = bucket.assessment
     has_forecast = assessment.forecast is not None
     topics: list[Topic] = [
-        ("Level", [_describe_level(bucket)]),
-        ("Next step", _describe_step(bucket)),
+        ("Level", [describe_bucket_level(bucket)]),
+        ("Next step", describe_step(bucket)),
         *_limit_topics(explanation, bucket),
         *forecast_topics(bucket, verbose=verbose),
     ]
     if has_forecast:
         topics += [
-            ("Lead", _describe_lead(bucket)),
+            ("Lead", describe_lead(bucket)),
             ("Observed", _describe_observations(explanation, bucket)),
             ("Load", _describe_load(explanation, bucket)),
             ("Check", _describe_check(explanation, bucket)),
             ("Next", describe_next_levels(bucket) if verbose else []),
         ]
     topics.append(("Look", describe_look(bucket) if verbose else []))
+    return [*topics, *ledger_topics(bucket, verbose=verbose)]
+
+
+def ledger_topics(bucket: ExplainedBucket, *, verbose: bool) -> list[Topic]:
+    """What the ledger remembers of a bucket."""
     if bucket.is_unread:
-        topics.append(("Ledger", [UNREADABLE_STATE]))
-    elif verbose:
-        remembered = "no alert of it" if bucket.state is None else describe_level(bucket.state)
-        topics.append(("Ledger", [remembered, *map(entry_line, bucket.entries)]))
-    return topics
+        return [("Ledger", [UNREADABLE_STATE])]
+    if not verbose:
+        return []
+    remembered = "no alert of it" if bucket.state is None else describe_level(bucket.state)
+    return [("Ledger", [remembered, *map(entry_line, bucket.entries)])]
 
 
-def _describe_level(bucket: ExplainedBucket) -> str:
+def describe_bucket_level(bucket: ExplainedBucket) -> str:
+    """The level of one bucket, and why it has it."""
     level = "cannot drain" if bucket.assessment.unknown_reason is UnknownReason.NEVER_EMPTY else None
     if level is None:
         level = f"{bucket.decision.level}: {describe_cause(bucket)}"
@@ -284,7 +306,8 @@ def _describe_level(bucket: ExplainedBucket) -> str:
     return f"{level}{previous}"
 
 
-def _describe_step(bucket: ExplainedBucket) -> list[str]:
+def describe_step(bucket: ExplainedBucket) -> list[str]:
+    """What a person can do about the bucket now."""
     decision, forecast = bucket.decision, bucket.assessment.forecast
     if bucket.assessment.is_fault:
         return ["find out why there is no balance: burstctl doctor"]
@@ -329,8 +352,9 @@ def _describe_proof(proof: DrainProof) -> list[str]:
     return lines
 
 
-def _describe_lead(bucket: ExplainedBucket) -> list[str]:
-    wanted = bucket.policy.resources.instance.act_lead
+def describe_lead(bucket: ExplainedBucket) -> list[str]:
+    """The time to act that the bucket gives, if that is less than the policy wants."""
+    wanted = wanted_lead(bucket.policy, bucket.kind)
     return lead_sentences(bucket.bucket_policy.cadence.act_lead, wanted)
 
 

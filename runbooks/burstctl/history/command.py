@@ -10,7 +10,6 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import (
-    INSTANCE_ID,
     RESOURCE_NAMES,
     Command,
     Duration,
@@ -22,19 +21,19 @@ from burstctl.cli.options import (
 from burstctl.cli.output import print_failures, print_info, print_next, print_output, to_json
 from burstctl.cli.text_layout import Topic, lay_out_topics
 from burstctl.context.context import CommandContext, open_readonly
-from burstctl.context.resources import ledger_keys_of, resolve_resource
+from burstctl.context.resources import ledger_keys_of, look_up_resources, resolve_resource
 from burstctl.history.render import layout_history, read_history, render_entries
 from burstctl.render.flip_text import describe_flip, describe_quota, flip_document, quota_document
 from burstctl.render.pass_summary import describe_hold, print_holds
 from burstctl.render.plan_json import hold_document
 from burstctl.render.resource_rows import CHANGING_LABEL
 from burstctl.render.volume import UNREADABLE_STATE, describe_level, format_id_and_name
+from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.durations import format_duration_literal
-from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.resource_type import ResourceType, type_of_id
 from burstwatch.core.text import format_instant, format_relative_time, instant_or_none
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def _explain_absence(context: CommandContext, resource_id: str, last: timedelta 
         print_info(f"{format_id_and_name(resource)}: the ledger has no event, flip or alert of it")
         return ExitCode.OK
     if not missing:
-        noun = "instance" if INSTANCE_ID.fullmatch(resource_id) else "volume"
+        noun = type_of_id(resource_id).noun
         print_info(f"the ledger does not know {resource_id}; whether the {noun} exists is not known")
     print_failures(failures, missing=missing, region=context.services.location.region)
     return ExitCode.FAILED
@@ -135,15 +134,10 @@ def _explain_absence(context: CommandContext, resource_id: str, last: timedelta 
 
 def _look_up(
     context: CommandContext, resource_id: str
-) -> tuple[Volume | Instance | None, Sequence[str], Sequence[str]]:
-    """The resource as EC2 describes it; else whether it is missing, or why that is not known."""
-    if INSTANCE_ID.fullmatch(resource_id):
-        result = context.services.ec2.instances_by_id([resource_id])
-        failures = [str(failure) for failure in result.unread.values()]
-        return next(iter(result.instances), None), result.missing, failures
-    collector = context.services.build_collector(context.services.clock())
-    volumes, missing = collector.volumes_by_id([resource_id])
-    return next(iter(volumes), None), missing, collector.failures
+) -> tuple[Resource | None, Sequence[str], Sequence[str]]:
+    """The resource as AWS describes it; else whether it is missing, or why that is not known."""
+    existing, missing, failures = look_up_resources(context, [resource_id])
+    return next(iter(existing), None), missing, failures
 
 
 def _read_history(context: CommandContext, resource_id: str, since: timedelta | None) -> _History:
@@ -151,7 +145,7 @@ def _read_history(context: CommandContext, resource_id: str, since: timedelta | 
     since_s = 0 if since is None else int(now_s - since.total_seconds())
     states = ledger.states_of(set(ledger_keys_of(resource_id)))
     holds = [hold for hold in ledger.holds(now_s) if hold.applies_to(resource_id, now_s)]
-    if INSTANCE_ID.fullmatch(resource_id):  # a hold on everything concerns only what is modified
+    if type_of_id(resource_id) is not ResourceType.EBS:  # a hold on everything concerns only what is modified
         holds = [hold for hold in holds if hold.volume_id is not None]
     return _History(
         resource_id=resource_id,
@@ -166,7 +160,7 @@ def _read_history(context: CommandContext, resource_id: str, since: timedelta | 
 def _topics(recorded: _History) -> list[Topic]:
     state = recorded.state
     hold: Topic = ("Hold", [describe_hold(hold, recorded.now_s) for hold in recorded.holds])
-    if INSTANCE_ID.fullmatch(recorded.resource_id):
+    if type_of_id(recorded.resource_id) is not ResourceType.EBS:
         return [("Level", [_describe_bucket(recorded, key) for key in recorded.keys]), hold]
     topics: list[Topic] = [("Level", [UNREADABLE_STATE if recorded.is_unread else _describe_level(state)])]
     if state is not None:

@@ -21,7 +21,7 @@ from burstctl.cli.options import (
 from burstctl.cli.output import print_failures, print_info, print_next, print_output, print_warning
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, Notes, open_operator
-from burstctl.context.resources import resolve_resources
+from burstctl.context.resources import look_up_resources, resolve_resources
 from burstctl.holds.multi_region import (
     BeginOutput,
     apply_in_regions,
@@ -154,15 +154,7 @@ def _describe_placed(context: CommandContext, hold: Hold) -> str:
 
 def _find_missing(context: CommandContext, resource_ids: Sequence[str]) -> tuple[list[str], list[str]]:
     """The resources that certainly do not exist, and why others could not be checked."""
-    instance_ids = [resource_id for resource_id in resource_ids if INSTANCE_ID.fullmatch(resource_id)]
-    volume_ids = [resource_id for resource_id in resource_ids if resource_id not in instance_ids]
-    collector = context.services.build_collector(context.services.clock())
-    missing = collector.volumes_by_id(volume_ids)[1] if volume_ids else []
-    failures = list(collector.failures)
-    if instance_ids:
-        result = context.services.ec2.instances_by_id(instance_ids)
-        missing += result.missing
-        failures += [str(failure) for failure in result.unread.values()]
+    _, missing, failures = look_up_resources(context, resource_ids)
     return missing, list(dict.fromkeys(failures))
 
 

@@ -10,7 +10,6 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import (
-    INSTANCE_ID,
     RESOURCE_NAMES,
     Command,
     Duration,
@@ -22,13 +21,12 @@ from burstctl.cli.output import print_failures, print_next, print_output, to_jso
 from burstctl.context.context import open_readonly
 from burstctl.context.resources import resolve_resource
 from burstctl.plot.json import to_document
-from burstctl.plot.load import KIND_BY_WORD, MAX_SPAN, BucketPlot, load_plot
+from burstctl.plot.load import BUCKET_NAMES, MAX_SPAN, BucketPlot, load_plot
 from burstctl.plot.output_file import PictureFile
 from burstctl.plot.show import render_text
 from burstctl.render.pass_summary import print_holds
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_bucket import bucket_of
-from burstwatch.wiring.settings import SettingsError
 
 _MIN_SPAN: Final = timedelta(minutes=15)
 
@@ -46,8 +44,9 @@ _MIN_SPAN: Final = timedelta(minutes=15)
 @click.argument("name", metavar="RESOURCE", type=ResourceName(RESOURCE_NAMES))
 @click.option(
     "--bucket",
-    type=click.Choice(list(KIND_BY_WORD)),
-    help="Of an instance, the bucket to draw: EBS I/O or throughput; default: the one that empties first.",
+    type=click.Choice(list(BUCKET_NAMES)),
+    help="Of several buckets, the one to draw; default: the one that empties first. An instance has io and"
+    " throughput; a database has these two of its class, and storage.",
 )
 @click.option(
     "--last",
@@ -73,9 +72,7 @@ def plot(name: str, options: Options, *, bucket: str | None, last: timedelta, to
     picture = None if to is None else PictureFile(to, "--to", _load_draw)
     with open_readonly(options) as context:
         resource_id = resolve_resource(context, name, prefers=_can_drain)
-        if bucket is not None and not INSTANCE_ID.fullmatch(resource_id):
-            raise SettingsError(f"--bucket {bucket}: {resource_id} is a volume, which has one bucket")
-        bucket_plot = load_plot(context, resource_id, last, KIND_BY_WORD[bucket] if bucket else None)
+        bucket_plot = load_plot(context, resource_id, last, bucket)
         if picture is not None:
             picture.write(bucket_plot)
         if options.json:

@@ -8,22 +8,22 @@ from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.plot.load import BucketPlot
 from burstctl.render.resource_rows import CHANGING_LABEL, describe_depletion
 from burstctl.render.table import truncate
-from burstctl.render.volume import describe_volume, format_id_and_name
+from burstctl.render.volume import describe_place, describe_volume, format_id_and_name
 from burstctl.timeline.data_gap import GAP_LABELS, DataGap
 from burstctl.timeline.drawn_bucket import DrawnBucket
 from burstctl.timeline.intervals import HoldInterval, StallInterval, TargetInterval, TimelineEvent
 from burstctl.timeline.timeline import LoadLimit, Timeline
 from burstctl.timeline.window_intervals import WindowInterval
+from burstwatch.core.assessment.resource import type_name_of
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.durations import DAY_S, format_duration_literal
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import Flip, FlipStatus
-from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.text import (
     display_width,
     format_clock,
-    format_count,
     format_rounded_duration,
     format_time,
     sanitise,
@@ -48,9 +48,10 @@ def describe_drawn(drawn: DrawnBucket) -> str:
     resource = drawn.resource
     if isinstance(resource, Volume):
         return describe_volume(resource)
-    parts = [format_id_and_name(resource), resource.instance_type]
-    parts += [] if resource.state == "running" else [resource.state]
-    parts.append(format_count(len(resource.volume_ids), ResourceType.EBS.noun))
+    parts = [format_id_and_name(resource), type_name_of(resource)]
+    if isinstance(resource, Instance) and resource.state != "running":
+        parts.append(resource.state)
+    parts.append(describe_place(resource))
     return sanitise(f"{', '.join(parts)}: {drawn.kind.credits}", MAX_SENTENCE_LENGTH)
 
 
@@ -117,7 +118,7 @@ def describe_extremes(bucket_plot: BucketPlot) -> str:
 def _describe_rate(rate: float, timeline: Timeline) -> str:
     """``1,200/s`` of operations, ``31.2 MiB/s``."""
     drawn = timeline.drawn
-    return f"{rate:,.0f}/s" if drawn.counts_operations else f"{format_rate(rate)} {drawn.kind.rate_unit}"
+    return f"{rate:,.0f}/s" if drawn.counts_operations else f"{format_rate(rate)} {drawn.rate_unit}"
 
 
 def format_rate(rate: float) -> str:

@@ -5,41 +5,47 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from burstctl.cli.options import INSTANCE_ID
 from burstctl.context.context import CommandContext
 from burstctl.context.on_demand_pass import assess_volumes
 from burstctl.timeline.data_gap import DataGapReason
-from burstctl.timeline.drawn_bucket import DrawnBucket, drawn_bucket, drawn_instance, drawn_volume, metrics_of
+from burstctl.timeline.drawn_bucket import DrawnBucket, drawn_advised, drawn_bucket, drawn_volume, metrics_of
 from burstctl.timeline.timeline import Timeline, TimelineInput, build_timeline
 from burstctl.timeline.window_intervals import WindowInterval, manual_overrides, window_intervals
 from burstwatch.adapters.aws.metric_history import HistoryReader
 from burstwatch.core.assessment.assess import Assessment
-from burstwatch.core.buckets.bucket import BucketKind
+from burstwatch.core.assessment.resource_buckets import bucket_kinds_of_type
 from burstwatch.core.durations import DAY_S, HOUR_S, format_duration_literal
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.efs.efs_bucket import no_bucket_reason
+from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.instances.instance import Instance
-from burstwatch.core.instances.instance_buckets import (
-    INSTANCE_IO,
-    INSTANCE_KINDS,
-    INSTANCE_THROUGHPUT,
-    drain_proof,
-)
+from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT, drain_proof
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.core.ledger.ledger_entry import FLEET, LedgerEntry
 from burstwatch.core.policy.windows import window_names_of
-from burstwatch.core.resource_type import ResourceType
+from burstwatch.core.rds.db_instance import DbInstance
+from burstwatch.core.rds.rds_buckets import (
+    RDS_IO,
+    describe_class_limit,
+    no_class_bucket_reason,
+    no_storage_bucket_reason,
+)
+from burstwatch.core.resource_type import ResourceType, type_of_id
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport, sort_by_urgency
 from burstwatch.engine.collector import Collector
+from burstwatch.engine.resource_readers import find_resources
 from burstwatch.wiring.bootstrap import build_client
+from burstwatch.wiring.settings import SettingsError
 
-KIND_BY_WORD: Final = {"io": INSTANCE_IO, "throughput": INSTANCE_THROUGHPUT}
-WORD_BY_KIND: Final = {kind: word for word, kind in KIND_BY_WORD.items()}
-"""The buckets of an instance, as ``--bucket`` names them: their public names without ``instance-``."""
+BUCKET_NAMES: Final = {"io": INSTANCE_IO.name, "throughput": INSTANCE_THROUGHPUT.name, "storage": RDS_IO.name}
+"""The public names of buckets by the words of ``--bucket``: the first two of instances and classes of RDS."""
+
+_WORD_BY_NAME: Final = {name: word for word, name in BUCKET_NAMES.items()}
 
 MAX_SPAN: Final = timedelta(days=454)
 """CloudWatch keeps means of an hour for 455 days."""
@@ -71,29 +77,27 @@ class BucketPlot:
 
 
 def load_plot(
-    context: CommandContext, resource_id: str, lookback: timedelta, kind: BucketKind | None = None
+    context: CommandContext, resource_id: str, lookback: timedelta, bucket: str | None = None
 ) -> BucketPlot:
     """Read what is drawn of a bucket, and assess it as every pass does.
 
-    ``kind`` is for an instance only; None stands for the bucket that empties first.
+    ``bucket`` is one of ``BUCKET_NAMES``; None stands for the bucket that empties first.
 
     Raises:
     NothingToPlotError: the resource does not exist, could not be read, has no datapoint, or cannot drain.
     """
     context.progress.begin(f"reading {format_duration_literal(lookback)}")
     try:
-        return _load(context, resource_id, lookback, kind)
+        return _load(context, resource_id, lookback, bucket)
     finally:
         context.progress.end()
 
 
-def _load(
-    context: CommandContext, resource_id: str, lookback: timedelta, kind: BucketKind | None
-) -> BucketPlot:
+def _load(context: CommandContext, resource_id: str, lookback: timedelta, bucket: str | None) -> BucketPlot:
     services, now_s = context.services, context.services.clock()
     report = assess_volumes(services, [resource_id], now_s=now_s)
     collector = services.build_collector(now_s)
-    drawn, decision = _choose_bucket(report, collector, resource_id, kind)
+    drawn, decision = _choose_bucket(report, collector, resource_id, bucket)
     period_s = max(
         drawn.kind.period_s,
         next(period_s for max_span, period_s in _PERIOD_LIMITS if lookback <= max_span),
@@ -126,7 +130,7 @@ def _load(
 
 
 def _choose_bucket(
-    report: PassReport, collector: Collector, resource_id: str, kind: BucketKind | None
+    report: PassReport, collector: Collector, resource_id: str, bucket: str | None
 ) -> tuple[DrawnBucket, Decision | None]:
     """The bucket that is wanted, or else the one that empties first, and the decision about it.
 
@@ -135,7 +139,17 @@ def _choose_bucket(
     pairs: list[tuple[DrawnBucket, Decision | None]] = [
         (drawn_bucket(decision.assessment), decision) for decision in sort_by_urgency(report.decisions)
     ] or [(drawn, None) for drawn in _describe_ignored(report, collector, resource_id)]
-    wanted = [pair for pair in pairs if kind in (None, pair[0].kind)]
+    wanted = [pair for pair in pairs if bucket is None or BUCKET_NAMES[bucket] == pair[0].kind.name]
+    if not wanted:
+        words = [
+            word for word, name in BUCKET_NAMES.items() if name in {drawn.kind.name for drawn, _ in pairs}
+        ]
+        raise SettingsError(
+            f"--bucket {bucket}: not a bucket of {resource_id}",
+            fix=f"give one of {', '.join(bucket_words)}"
+            if bucket_words
+            else "omit --bucket: it has one bucket",
+        )
     reasons = [_no_drain_reason(drawn) for drawn, _ in wanted]
     if None in reasons:
         return wanted[reasons.index(None)]
@@ -143,13 +157,13 @@ def _choose_bucket(
     claim = f"the {drawn.kind.credits} of {resource_id} cannot"
     if len(wanted) > 1:
         claim = f"no bucket of {resource_id} can"
-    proofs = "; ".join(filter(None, reasons))
+    proofs = "; ".join(filter(None, dict.fromkeys(reasons)))
     other = next((drawn for drawn, _ in pairs if _no_drain_reason(drawn) is None), None)
     raise NothingToPlotError(
-        f"{claim} drain, so there is nothing to plot: {proofs}",
+        f"{claim} drain, so nothing can be plotted: {proofs}",
         fix=f"burstctl explain {resource_id}"
         if other is None
-        else f"burstctl plot {resource_id} --bucket {WORD_BY_KIND[other.kind]}",
+        else f"burstctl plot {resource_id} --bucket {_WORD_BY_NAME[other.kind.name]}",
     )
 
 
@@ -159,15 +173,20 @@ def _no_drain_reason(drawn: DrawnBucket) -> str | None:
     A gp2 volume that cannot drain is still drawn, with the operations that it serves.
 
     Raises:
-    NothingToPlotError: the limits of an instance are not known.
+    NothingToPlotError: the limits of an instance or of the class of a database are not known.
     """
     resource = drawn.resource
+    if isinstance(resource, FileSystem):
+        return no_bucket_reason(resource)
+    if isinstance(resource, DbInstance):
+        return _no_drain_reason_of_database(resource, drawn)
     if isinstance(resource, Instance):
         proof = drain_proof(resource, drawn.kind)
         if proof is None:
             reason = resource.limits_error or f"EC2 shows none of {resource.instance_type}"
             raise NothingToPlotError(
-                f"the EBS limits of {resource.instance_id} are not known, so nothing can be plotted: {reason}"
+                f"the EBS limits of {resource.instance_id} are not known: {reason}",
+                fix=f"see burstctl explain {resource.instance_id}",
             )
         return proof.describe() if proof.cannot_drain else None
     if drawn.kind is EBS_IO or drawn.bucket is None or drawn.bucket.highest_drain_per_s:
@@ -176,25 +195,40 @@ def _no_drain_reason(drawn: DrawnBucket) -> str | None:
     return f"{resource.size_gib:,} GiB of {resource.volume_type} sustain their maximum of {maximum}"
 
 
+def _no_drain_reason_of_database(database: DbInstance, drawn: DrawnBucket) -> str | None:
+    if drawn.kind is RDS_IO:
+        return no_storage_bucket_reason(database)
+    if database.limits_error is not None:
+        raise NothingToPlotError(
+            f"the EBS limits of {database.instance_class} are not known: {database.limits_error}",
+            fix=f"see burstctl explain {database.resource_id}",
+        )
+    if reason := no_class_bucket_reason(database, database.limits):
+        return reason
+    if drawn.bucket is None or drawn.bucket.highest_drain_per_s:
+        return None
+    return describe_class_limit(database, drawn.kind)
+
+
 def _describe_ignored(report: PassReport, collector: Collector, resource_id: str) -> list[DrawnBucket]:
     """The buckets of a resource that no decision is about."""
-    is_instance = INSTANCE_ID.fullmatch(resource_id) is not None
-    if report.ignored and is_instance:
-        instances, _ = collector.instances_by_id([resource_id])
-        if instances:
-            return [drawn_instance(instances[0], kind) for kind in INSTANCE_KINDS]
+    resource_type = type_of_id(resource_id)
+    if report.ignored and resource_type is not ResourceType.EBS:
+        resources, _ = find_resources(collector, [resource_id])
+        if resources:
+            return [drawn_advised(resources[0], kind) for kind in bucket_kinds_of_type(resource_type)]
     elif report.ignored:
         volumes, _ = collector.volumes_by_id([resource_id])
         if volumes:
             return [drawn_volume(volumes[0])]
     if resource_id in report.missing:
-        noun = ResourceType.INSTANCE.noun if is_instance else ResourceType.EBS.noun
+        noun = resource_type.noun
         raise NothingToPlotError(
             f"no {noun} {resource_id} in {report.region}",
             fix=f"check the ID, the Region and the account; for the events of a deleted {noun}, run"
             f" burstctl history {resource_id}",
         )
-    problem = Problem.of(next(iter([*report.failures, *collector.failures]), "EC2 does not describe it"))
+    problem = Problem.of(next(iter([*report.failures, *collector.failures]), "AWS does not describe it"))
     raise _unread_error(resource_id, problem)
 
 
@@ -207,11 +241,12 @@ def _read_history(
         client, period_s=period_s, workers=1, metrics=metrics_of(drawn.kind), kind=drawn.kind
     )
     end_s = int(collector.now_s) // period_s * period_s
-    [part] = reader.read([drawn.resource_id], start_s, end_s)
+    metric_id = drawn.resource.metric_id
+    [part] = reader.read([metric_id], start_s, end_s)
     collector.failures += [f"cloudwatch:GetMetricData says: {text}" for text in part.messages]
-    if drawn.resource_id in part.unread:
-        raise _unread_error(f"the history of {drawn.resource_id}", part.unread[drawn.resource_id].problem)
-    return part.histories[drawn.resource_id]
+    if metric_id in part.unread:
+        raise _unread_error(f"the history of {drawn.resource_id}", part.unread[metric_id].problem)
+    return part.histories[metric_id]
 
 
 def _unread_error(subject: str, problem: Problem) -> NothingToPlotError:
@@ -265,7 +300,11 @@ def _no_plot_reason(timeline: Timeline, assessment: Assessment | None, lookback:
         return Problem(f"{text}: {assessment.unknown_because}", "a longer --last may show more")
     if isinstance(resource, Volume) and not resource.attached:
         return Problem(f"{text}: it is detached", "give a longer --last to see when it was in use")
-    condition = "attached" if isinstance(resource, Volume) else resource.state
+    condition = "attached"
+    if isinstance(resource, Instance | FileSystem):
+        condition = resource.state
+    elif isinstance(resource, DbInstance):
+        condition = resource.status
     return Problem(
         f"{text}, though it is {condition}",
         f"burstctl explain {resource_id} says why, and a longer --last may show more",

@@ -539,10 +539,10 @@ def _draw_load(axes: Any, timeline: Timeline, step_s: int) -> None:
         axes.plot(times, values, drawstyle="steps-post", color=INK, lw=width)
     _draw_limits(axes, timeline, max_rate)
     drawn = timeline.drawn
-    reads_label = "reads a second" if drawn.counts_operations else f"reads in {drawn.kind.rate_unit}"
+    reads_label = "reads a second" if drawn.counts_operations else f"reads in {drawn.rate_unit}"
     _draw_legend(
         axes,
-        drawn.kind.rate_unit,
+        drawn.rate_unit,
         [
             Patch(fc=READS, label=f"{reads_label}, busiest in {format_bin_width(step_s, step_s)}"),
             Patch(fc=WRITES, label="writes on top"),

@@ -299,7 +299,7 @@ def _draw_load(
     for name, value in limits.items():
         scale_note = " (off the scale)" if value > panel.max_value else ""
         legend.append((line_characters[name], f"{name} {format_rate(value)}{scale_note}", _LIMIT_STYLE))
-    _draw_title(sheet, panel.top - 1, timeline.drawn.kind.rate_unit, legend)
+    _draw_title(sheet, panel.top - 1, timeline.drawn.rate_unit, legend)
     lowest_limit = min(limits.values())
     axis_labels: dict[int, float] = {
         panel.bottom: 0,

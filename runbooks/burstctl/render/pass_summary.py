@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from burstctl.cli.options import INSTANCE_ID
 from burstctl.cli.output import (
     group_by_cause,
     list_first,
@@ -23,7 +22,9 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.outcome import OutcomeStatus
+from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import Hold
+from burstwatch.core.resource_type import ResourceType, type_of_id
 from burstwatch.core.text import (
     format_clock,
     format_count,
@@ -108,8 +109,9 @@ def print_next_for(report_options: Mapping[str, Sequence[str]], *reports: PassRe
         return
     decision, report = decisions[0]
     options = report_options[report.region]
-    if not isinstance(decision.assessment.resource, Volume) and decision.level.is_alerting:
-        commands = [["which", decision.assessment.resource.resource_id]]
+    resource = decision.assessment.resource
+    if not isinstance(resource, Volume) and decision.level.is_alerting:
+        commands = [["which" if isinstance(resource, Instance) else "explain", resource.resource_id]]
     elif decision.level.is_alerting:
         commands = [["explain", decision.volume_id]]
         if decision.flip is None and report.outcome_of(decision).status is not OutcomeStatus.FLIPPED:
@@ -168,7 +170,7 @@ def describe_hold(hold: Hold, now_s: float) -> str:
     """Who holds what, for how long and why."""
     subject = "everything" if hold.volume_id is None else hold.volume_id
     effect = f"{subject} is kept as it is"
-    if INSTANCE_ID.fullmatch(subject):
+    if hold.volume_id is not None and type_of_id(subject) is not ResourceType.EBS:
         effect = f"no alert about {subject} is sent"
     return f"{effect} {format_until(hold.until_s, now_s)}, by {hold.by}: {hold.reason}"
 

@@ -11,8 +11,10 @@ from burstctl.render.flip_status import describe_flip_status, is_flip_active
 from burstctl.render.table import Row, fit, format_percent
 from burstctl.render.volume import MAX_NAME_CHARS, display_name_of
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
+from burstwatch.core.assessment.resource import type_name_of
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.forecast import describe_trend
+from burstwatch.core.buckets.units import BYTES, format_limit, format_rate
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
 from burstwatch.core.ebs.volume import Volume, can_burst
 from burstwatch.core.policy.policy import LevelPolicy, Mode
@@ -117,12 +119,20 @@ def _row(decision: Decision, report: PassReport) -> Row:
         forecast=partial(describe_depletion, decision, report.now_s),
         flip=flip,
         mode=_mode(decision),
-        drain="" if drain is None else f"{drain:,.0f}".replace("-0", "0"),
+        drain="" if drain is None else _format_drain(assessment, drain),
         baseline=_baseline_cell(assessment),
-        size=f"{resource.size_gib:,} GiB" if isinstance(resource, Volume) else resource.instance_type,
+        size=f"{resource.size_gib:,} GiB" if isinstance(resource, Volume) else type_name_of(resource),
         place=(resource.instance_id or "") if isinstance(resource, Volume) else "",
         flow=partial(_describe_flow, decision),
     )
+
+
+def _format_drain(assessment: Assessment, drain_per_s: float) -> str:
+    """Credits per second; bytes are too many to be read, so they are in MiB."""
+    if assessment.kind.unit != BYTES:
+        return f"{drain_per_s:,.0f}".replace("-0", "0")
+    rate = format_rate(abs(drain_per_s)).removesuffix("/s")
+    return f"-{rate}" if drain_per_s < 0 else rate
 
 
 def _format_name(decision: Decision, width: int | None) -> str:
@@ -225,7 +235,7 @@ def _flow_forms(decision: Decision) -> tuple[str, ...]:
         return f"throttled to baseline {baseline}", "throttled"
     if drain is None or not round(drain):
         return (f"baseline {baseline}" if baseline else "",)
-    rate = f"{'drains' if drain > 0 else 'refills'} {abs(drain):,.0f}/s"
+    rate = f"{'drains' if drain > 0 else 'refills'} {_format_drain(assessment, abs(drain))}/s"
     return f"{rate}, baseline {baseline}", rate
 
 
@@ -241,7 +251,7 @@ def _baseline_text(assessment: Assessment) -> str:
     if assessment.kind is EBS_IO:
         return f"{assessment.baseline_iops:,}"
     bucket = assessment.bucket
-    return f"{round(bucket.refill_per_s, 1):,.10g} {assessment.kind.rate_unit}" if bucket.capacity else ""
+    return format_limit(bucket.refill_per_s, assessment.kind.rate_unit) if bucket.capacity else ""
 
 
 def _is_fixed(decision: Decision) -> bool:

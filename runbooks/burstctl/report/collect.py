@@ -30,13 +30,13 @@ from burstctl.timeline.drawn_bucket import drawn_bucket, metrics_of
 from burstctl.timeline.flip_costs import FLIP_ENTRY_KINDS, FlipCost, begins_mid_interval, flip_costs
 from burstctl.timeline.timeline import Timeline, TimelineInput, build_timeline
 from burstctl.timeline.window_intervals import WindowInterval, manual_overrides, window_intervals
+from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import ManualWindowOverride
 from burstwatch.core.ledger.ledger_entry import FLEET, LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
@@ -97,7 +97,7 @@ class FleetReport:
         return noun_of(self.decisions)
 
     @property
-    def resources(self) -> list[Volume | Instance]:
+    def resources(self) -> list[Resource]:
         return [decision.assessment.resource for decision in self.decisions]
 
     @property
@@ -144,11 +144,12 @@ def noun_of(decisions: Iterable[Decision]) -> str:
 
 def _group_by_kind(
     resource_ids: Iterable[str], decisions: Mapping[str, Decision]
-) -> dict[BucketKind, list[str]]:
-    """The IDs by the kind of the bucket that the decision about each of them is about."""
-    grouped: dict[BucketKind, list[str]] = {}
+) -> dict[BucketKind, list[Resource]]:
+    """The resources by the kind of the bucket that the decision about each of them is about."""
+    grouped: dict[BucketKind, list[Resource]] = {}
     for resource_id in resource_ids:
-        grouped.setdefault(decisions[resource_id].assessment.kind, []).append(resource_id)
+        assessment = decisions[resource_id].assessment
+        grouped.setdefault(assessment.kind, []).append(assessment.resource)
     return grouped
 
 
@@ -215,15 +216,15 @@ class _ReportBuilder:
         detail_series = self._read_series(
             [
                 SeriesRequest(
-                    kind=kind, resource_ids=ids, axis=self._detail_axis(kind), metrics=metrics_of(kind)
+                    kind=kind, resources=resources, axis=self._detail_axis(kind), metrics=metrics_of(kind)
                 )
-                for kind, ids in _group_by_kind(detailed_ids, by_id).items()
+                for kind, resources in _group_by_kind(detailed_ids, by_id).items()
             ]
         )
         overview_series = self._read_series(
             [
-                SeriesRequest(kind=kind, resource_ids=ids, axis=axis, metrics=OVERVIEW_METRICS)
-                for kind, ids in _group_by_kind(overview_ids, by_id).items()
+                SeriesRequest(kind=kind, resources=resources, axis=axis, metrics=OVERVIEW_METRICS)
+                for kind, resources in _group_by_kind(overview_ids, by_id).items()
             ]
         )
         calls = self.context.services.calls
@@ -236,7 +237,10 @@ class _ReportBuilder:
                 candidate_id: self._build_detail(by_id[candidate_id], detail_series)
                 for candidate_id in detailed_ids
             },
-            balances={i: history.balance for i, history in overview_series.histories.items()},
+            balances={
+                i: drawn_bucket(by_id[i].assessment).balance_of(history)
+                for i, history in overview_series.histories.items()
+            },
             activities=self._fleet_activities(),
             costs=self._sum_costs(decisions),
             unread=detail_series.unread | overview_series.unread,
@@ -326,7 +330,7 @@ class _ReportBuilder:
 
     def _read_series(self, requests: Sequence[SeriesRequest]) -> MetricSeries:
         self._begin_progress("reading CloudWatch")
-        count = sum(len(request.resource_ids) for request in requests)
+        count = sum(len(request.resources) for request in requests)
         return read_metric_series(
             build_client(self.context.session, "cloudwatch", self.context.services.calls),
             requests,

@@ -18,15 +18,16 @@ from burstctl.report.activity import Activity
 from burstctl.report.collect import FleetReport, ResourceDetail, resource_id_of
 from burstctl.report.series import Axis
 from burstctl.timeline.data_gap import GAP_LABELS
-from burstctl.timeline.drawn_bucket import counts_operations
+from burstctl.timeline.drawn_bucket import counts_operations, rate_unit_of, to_rate_unit
 from burstctl.timeline.timeline import ForecastCone, Timeline, downsample
 from burstwatch.core.alerts.alert import is_command
 from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.assessment.resource import Resource, type_name_of
 from burstwatch.core.assessment.severity import Level, explain_level
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.buckets.units import BYTES, format_size
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import active_hold
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import Policy
@@ -109,8 +110,7 @@ def resource_facts(decision: Decision, fleet_report: FleetReport) -> list[tuple[
     ]
     if assessment.age_s is not None and assessment.credits_left is not None:
         age = format_duration(assessment.age_s)
-        unit = "credits" if assessment.kind is EBS_IO else assessment.kind.unit
-        facts.append(("Reading", f"{assessment.credits_left:,.0f} {unit}, {age} old"))
+        facts.append(("Reading", f"{_amount_text(assessment, assessment.credits_left)}, {age} old"))
     if assessment.consumed_read_iops is not None and assessment.consumed_write_iops is not None:
         reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
         facts.append(("Served", f"{reads:,.0f} reads/s and {writes:,.0f} writes/s, newest five minutes"))
@@ -164,8 +164,9 @@ def _row_names() -> tuple[str, ...]:
 def _row(decision: Decision, fleet_report: FleetReport) -> dict[str, Any]:
     assessment, resource_id = decision.assessment, resource_id_of(decision)
     resource, forecast = assessment.resource, assessment.forecast
+    kind, bucket = assessment.kind, assessment.bucket
     volume = resource if isinstance(resource, Volume) else None
-    type_name = resource.volume_type if isinstance(resource, Volume) else resource.instance_type
+    type_name = resource.volume_type if isinstance(resource, Volume) else type_name_of(resource)
     detail = fleet_report.details.get(resource_id)
     balance = fleet_report.balances.get(resource_id, Series())
     if detail is not None:
@@ -183,15 +184,26 @@ def _row(decision: Decision, fleet_report: FleetReport) -> dict[str, Any]:
         "least": tenths_or_none(min(balances, default=None)),
         "empty_text": describe_depletion(decision, fleet_report.pass_report.now_s),
         "empty_s": rounded_or_none(forecast.time_to_empty_s if forecast else None),
-        "drain": rounded_or_none(forecast.drain_per_s if forecast else None),
-        "unit": "" if counts_operations(assessment.kind) else assessment.kind.unit,
-        "bucket": "" if volume else assessment.kind.credits,
-        "baseline": round(assessment.bucket.refill_per_s, 1) if assessment.bucket.capacity else None,
+        "drain": rounded_or_none(
+            to_rate_unit(kind, forecast.drain_per_s)
+            if forecast and forecast.drain_per_s is not None
+            else None
+        ),
+        "unit": "" if counts_operations(kind) else rate_unit_of(kind).removesuffix("/s"),
+        "bucket": "" if volume else kind.credits,
+        "baseline": round(to_rate_unit(kind, bucket.refill_per_s), 1) if bucket.capacity else None,
         "mode": str(decision.volume_settings.mode),
         "mark": describe_flip_status(decision, fleet_report.pass_report),
         "tags": _format_tags(resource),
         "line": encode_runs(align_to_axis(balance, fleet_report.axis), 10),
     }
+
+
+def _amount_text(assessment: Assessment, amount: float) -> str:
+    """``1,200,000 credits``, ``310 GiB``."""
+    if assessment.kind.unit == BYTES:
+        return format_size(amount)
+    return f"{amount:,.0f} {'credits' if assessment.kind is EBS_IO else assessment.kind.unit}"
 
 
 def describe_baseline(assessment: Assessment) -> str:
@@ -200,7 +212,7 @@ def describe_baseline(assessment: Assessment) -> str:
     return f"baseline {rate_text(assessment, bucket.refill_per_s)}" if bucket.capacity else ""
 
 
-def _format_tags(resource: Volume | Instance) -> list[str]:
+def _format_tags(resource: Resource) -> list[str]:
     """Its tags, without the name where that is how it is called anyway."""
     shown_elsewhere = {"Name"} if resource.name == display_name_of(resource) else set()
     keys = sorted(resource.tags.keys() - shown_elsewhere)[:_MAX_TAGS]
@@ -219,7 +231,7 @@ def _detail_document(detail: ResourceDetail, fleet_report: FleetReport) -> dict[
         "axis": [axis.start_s, axis.period_s, axis.count],
         "end": round(timeline.end_s),
         "balance": encode_runs(align_to_axis(timeline.balance, axis), 10),
-        "unit": timeline.drawn.kind.rate_unit,
+        "unit": timeline.drawn.rate_unit,
         "scale": scale,
         "iops": encode_runs(align_to_axis(timeline.served, axis), scale) if timeline.served else "",
         "fan": _cone_document(timeline.forecast_cone),

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from burstctl.timeline.drawn_bucket import metrics_of
 from burstwatch.adapters.aws.metric_history import HistoryReader
+from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.buckets.series import PERIOD_S
 from burstwatch.core.durations import DAY_S
@@ -71,7 +72,7 @@ class SeriesRequest:
     """The resources whose bucket is of one kind, and what is read of each on one axis."""
 
     kind: BucketKind
-    resource_ids: Sequence[str]
+    resources: Sequence[Resource]
     axis: Axis
     metrics: Sequence[str]
 
@@ -86,9 +87,10 @@ def read_metric_series(
         reader = HistoryReader(
             client, period_s=axis.period_s, workers=workers, metrics=request.metrics, kind=request.kind
         )
-        for part in reader.read(request.resource_ids, axis.start_s, axis.end_s):
-            result.histories |= part.histories
-            result.unread |= {resource_id: str(failure) for resource_id, failure in part.unread.items()}
+        id_by_metric_id = {resource.metric_id: resource.resource_id for resource in request.resources}
+        for part in reader.read(list(id_by_metric_id), axis.start_s, axis.end_s):
+            result.histories |= {id_by_metric_id[i]: history for i, history in part.histories.items()}
+            result.unread |= {id_by_metric_id[i]: str(failure) for i, failure in part.unread.items()}
             messages = (f"cloudwatch:GetMetricData says: {message}" for message in part.messages)
             result.messages += [text for text in messages if text not in result.messages]
             on_progress(len(result.histories) + len(result.unread))

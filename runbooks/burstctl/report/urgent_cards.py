@@ -6,14 +6,15 @@ from typing import Any, Final
 
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.render.resource_rows import CHANGING_LABEL, describe_depletion
-from burstctl.render.volume import count_resources, display_name_of
+from burstctl.render.volume import count_resources, describe_place, display_name_of
 from burstctl.report.collect import FleetReport, noun_of, resource_id_of
 from burstctl.report.format import format_short_instant, resource_label
 from burstctl.report.page_data import FAULT, describe_baseline, level_of, resource_facts, suggested_action
 from burstwatch.core.alerts.alert import AlertKind, is_command, runbook_link, runbook_reference
+from burstwatch.core.assessment.resource import type_name_of
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.resource_type import ResourceType
-from burstwatch.core.text import format_count, sanitise
+from burstwatch.core.text import sanitise
 from burstwatch.core.watch.decision import Decision
 
 MAX_CARDS: Final = 12
@@ -147,10 +148,7 @@ def _card_location(decision: Decision) -> str:
     assessment, resource = decision.assessment, decision.assessment.resource
     if isinstance(resource, Volume):
         kind = f"{resource.size_gib:,} GiB {resource.volume_type}"
-        device = f" as {resource.device}" if resource.device else ""
-        place = f"{resource.instance_id or 'no instance'}{device}"
     else:
-        kind = f"{resource.instance_type} · {assessment.kind.credits}"
-        place = format_count(len(resource.volume_ids), ResourceType.EBS.noun)
-    parts = (resource.resource_id, kind, describe_baseline(assessment), place)
+        kind = f"{type_name_of(resource)} · {assessment.kind.credits}"
+    parts = (resource.resource_id, kind, describe_baseline(assessment), describe_place(resource))
     return sanitise(" · ".join(filter(None, parts)), MAX_SENTENCE_LENGTH)

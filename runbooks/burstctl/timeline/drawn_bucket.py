@@ -4,12 +4,17 @@ from dataclasses import dataclass, replace
 
 from burstctl.timeline.data_gap import DataGapReason
 from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.assessment.resource import AdvisedResource, Resource
+from burstwatch.core.assessment.resource_buckets import find_bucket, started_at
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.buckets.units import BYTES
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_bucket import bucket_kind_of, bucket_of
+from burstwatch.core.efs.efs_bucket import READ_SHARE
+from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import instance_bucket
 from burstwatch.core.resource_type import subject_of
@@ -19,14 +24,14 @@ _BYTES_PER_MIB = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnBucket:
-    """A bucket with what a picture shows of it; rates are in ``kind.rate_unit``.
+    """A bucket with what a picture shows of it; rates are in ``rate_unit``.
 
     ``bucket`` has the limits of the resource itself; None if they are not known. ``provisioned`` is the rate
     of a volume that has no burst credits, and ``has_credits`` is false for that volume. Before
     ``exists_since_s``, a balance is missing because of ``absence``.
     """
 
-    resource: Volume | Instance
+    resource: Resource
     kind: BucketKind
     bucket: Bucket | None
     exists_since_s: float
@@ -47,11 +52,34 @@ class DrawnBucket:
     def counts_operations(self) -> bool:
         return counts_operations(self.kind)
 
+    @property
+    def rate_unit(self) -> str:
+        """``IOPS`` or ``MiB/s``."""
+        return rate_unit_of(self.kind)
+
+    def balance_of(self, history: MetricHistory) -> Series:
+        """The balance in per cent of the present capacity, also of a metric in credits."""
+        balance = history.balance
+        if not self.kind.is_in_credits or self.bucket is None:
+            return balance
+        return replace(balance, values=tuple(map(self.bucket.pct_of, balance.values)))
+
     def loads_of(self, history: MetricHistory) -> tuple[Series, Series]:
-        """The reads and the writes of each period, as sums in the unit of the bucket."""
+        """The reads and the writes of each period, as sums of operations or MiB that count against its limit.
+
+        EFS meters a third of what is read.
+        """
         if self.counts_operations:
             return history.read_ops, history.write_ops
-        return _to_mib(history.read_bytes), _to_mib(history.write_bytes)
+        read_share = READ_SHARE if isinstance(self.resource, FileSystem) else 1
+        return _to_mib(history.read_bytes, read_share), _to_mib(history.write_bytes)
+
+    def limits(self) -> tuple[float, float] | None:
+        """The baseline and the burst, in ``rate_unit``; None if they are not known."""
+        if self.bucket is None:
+            return None
+        scale = _scale_of(self.kind)
+        return self.bucket.refill_per_s / scale, self.bucket.burst_per_s / scale
 
     def rate_of(self, target: Configuration | None) -> int | None:
         """What a target provisions of the rate that the bucket limits; None if that is not set."""
@@ -61,8 +89,18 @@ class DrawnBucket:
 
 
 def counts_operations(kind: BucketKind) -> bool:
-    """Whether the credits of a bucket are operations; otherwise they are MiB."""
+    """Whether the credits of a bucket are operations; otherwise they are MiB or bytes."""
     return kind.unit == "operations"
+
+
+def rate_unit_of(kind: BucketKind) -> str:
+    """``IOPS`` or ``MiB/s``."""
+    return "MiB/s" if kind.unit == BYTES else kind.rate_unit
+
+
+def to_rate_unit(kind: BucketKind, credits_per_s: float) -> float:
+    """Credits per second in the unit that pictures and pages show: bytes as MiB."""
+    return credits_per_s / _scale_of(kind)
 
 
 def metrics_of(kind: BucketKind) -> tuple[str, str, str]:
@@ -85,23 +123,36 @@ def drawn_volume(volume: Volume, assessment: Assessment | None = None) -> DrawnB
     )
 
 
-def drawn_instance(instance: Instance, kind: BucketKind) -> DrawnBucket:
-    """One bucket of an instance. Its limits are those of the type, whatever its volumes can serve."""
+def drawn_advised(resource: AdvisedResource, kind: BucketKind) -> DrawnBucket:
+    """One bucket of an instance, a file system or a database.
+
+    The limits of an instance are those of its type, whatever its volumes can serve.
+    """
+    is_instance = isinstance(resource, Instance)
+    bucket = (
+        instance_bucket(replace(resource, ceilings=None), kind)
+        if isinstance(resource, Instance)
+        else find_bucket(resource, kind)
+    )
     return DrawnBucket(
-        resource=instance,
+        resource=resource,
         kind=kind,
-        bucket=instance_bucket(replace(instance, ceilings=None), kind),
-        exists_since_s=instance.launched_at.timestamp(),
-        absence=DataGapReason.NOT_RUNNING,
+        bucket=bucket,
+        exists_since_s=started_at(resource).timestamp(),
+        absence=DataGapReason.NOT_RUNNING if is_instance else DataGapReason.NOT_CREATED,
     )
 
 
 def drawn_bucket(assessment: Assessment) -> DrawnBucket:
     """The bucket that was assessed."""
-    if isinstance(assessment.resource, Instance):
-        return drawn_instance(assessment.resource, assessment.kind)
-    return drawn_volume(assessment.resource, assessment)
+    if isinstance(assessment.resource, Volume):
+        return drawn_volume(assessment.resource, assessment)
+    return drawn_advised(assessment.resource, assessment.kind)
 
 
-def _to_mib(sums: Series) -> Series:
-    return Series(sums.starts_at_s, tuple(value / _BYTES_PER_MIB for value in sums.values), sums.period_s)
+def _scale_of(kind: BucketKind) -> int:
+    return _BYTES_PER_MIB if kind.unit == BYTES else 1
+
+
+def _to_mib(sums: Series, share: float = 1) -> Series:
+    return replace(sums, values=tuple(value * share / _BYTES_PER_MIB for value in sums.values))

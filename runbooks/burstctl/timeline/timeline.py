@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from burstctl.timeline.data_gap import CURRENT_REASONS, DataGap, DataGapReason
-from burstctl.timeline.drawn_bucket import DrawnBucket
+from burstctl.timeline.drawn_bucket import DrawnBucket, to_rate_unit
 from burstctl.timeline.intervals import (
     HoldInterval,
     LevelInterval,
@@ -57,7 +57,7 @@ _MAX_FUTURE_SHARE: Final = 0.75
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadLimit:
-    """What a resource can serve permanently, and while it has credits, in the bucket's ``rate_unit``.
+    """What a resource can serve permanently, and while it has credits, in the unit of the picture.
 
     If it ``is_provisioned`` there are no credits, and both are the provisioned rate.
     """
@@ -115,7 +115,7 @@ class Timeline:
     """The content of a picture from ``start_s`` to ``end_s``; everything after ``now_s`` is forecast.
 
     ``balance`` is the least of each period in per cent. ``served`` and ``reads`` are its means in the
-    bucket's ``rate_unit``, as the ``limits`` are. Intervals and events are in the order of their starts.
+    ``rate_unit`` of ``drawn``, as the ``limits`` are. Intervals and events are in the order of their starts.
     """
 
     drawn: DrawnBucket
@@ -146,6 +146,7 @@ def build_timeline(inputs: TimelineInput) -> Timeline:
     """Put together what happened to a bucket, and what is to come."""
     start_s, now_s, history = inputs.start_s, inputs.now_s, inputs.history
     reads, writes = inputs.drawn.loads_of(history)
+    balance = inputs.drawn.balance_of(history)
     entries = [entry for entry in inputs.entries if entry.at_s <= now_s]
     intervals = target_intervals(entries, inputs.state, inputs.modification)
     cone = _forecast_cone(inputs.assessment, now_s)
@@ -156,13 +157,13 @@ def build_timeline(inputs: TimelineInput) -> Timeline:
         now_s=now_s,
         end_s=end_s,
         period_s=history.period_s,
-        balance=history.balance.since(start_s),
+        balance=balance.since(start_s),
         served=_rates(history, now_s, reads, writes).since(start_s),
         reads=_rates(history, now_s, reads).since(start_s),
         gaps=_data_gaps(inputs, intervals),
         limits=_load_limits(inputs, intervals, end_s),
         target_intervals=[interval for interval in intervals if (interval.restored_at_s or now_s) > start_s],
-        levels=level_intervals(entries, inputs.state, start_s, now_s, partial(_ok_since, inputs)),
+        levels=level_intervals(entries, inputs.state, start_s, now_s, partial(_ok_since, inputs, balance)),
         holds=hold_intervals(entries, start_s, end_s),
         windows=[window for window in inputs.windows if window.start_s < end_s],
         stalls=stall_intervals(entries, inputs.state, start_s),
@@ -225,7 +226,9 @@ def _forecast_cone(assessment: Assessment | None, now_s: float) -> ForecastCone 
         estimated_empty_at_s=to_instant(forecast.time_to_empty_s),
         latest_empty_at_s=to_instant(forecast.latest_s),
         is_believed=forecast.is_within_extrapolation,
-        drain_per_s=forecast.drain_per_s,
+        drain_per_s=None
+        if forecast.drain_per_s is None
+        else to_rate_unit(assessment.kind, forecast.drain_per_s),
     )
 
 
@@ -282,12 +285,12 @@ def _current_reason(inputs: TimelineInput) -> DataGapReason:
     return DataGapReason.GAP if unknown is None else CURRENT_REASONS.get(unknown, DataGapReason.GAP)
 
 
-def _ok_since(inputs: TimelineInput, until_s: float) -> float:
+def _ok_since(inputs: TimelineInput, balance: Series, until_s: float) -> float:
     """Since when the balance says that it was ok, up to a moment; that moment where it does not.
 
     A running watchdog notices a fall within the hour: if the balance is low for longer, none was running.
     """
-    balance, period_s = inputs.history.balance, inputs.history.period_s
+    period_s = inputs.history.period_s
     pairs = zip(balance.starts_at_s, balance.values, strict=True)
     samples = [(start_s, pct) for start_s, pct in pairs if start_s <= until_s - _MAX_SWEEP_INTERVAL_S]
     if not samples or samples[-1][1] < inputs.watch_below_pct:
@@ -299,8 +302,8 @@ def _ok_since(inputs: TimelineInput, until_s: float) -> float:
 
 def _load_limits(inputs: TimelineInput, intervals: Sequence[TargetInterval], end_s: float) -> list[LoadLimit]:
     """What bounded it when: its bucket, and what was provisioned on a target; nothing if unknown."""
-    drawn, start_s = inputs.drawn, float(inputs.start_s)
-    if drawn.bucket is None:
+    drawn, start_s, own_limits = inputs.drawn, float(inputs.start_s), inputs.drawn.limits()
+    if own_limits is None:
         return []
     provisioned: list[tuple[float, float, float]] = []
     for interval in intervals:
@@ -316,10 +319,10 @@ def _load_limits(inputs: TimelineInput, intervals: Sequence[TargetInterval], end
     if drawn.provisioned and not intervals:
         provisioned.append((start_s, end_s, drawn.provisioned))
     limits: list[LoadLimit] = []
-    at_s, baseline = start_s, drawn.bucket.refill_per_s
+    at_s, (baseline, burst) = start_s, own_limits
     for from_s, to_s, rate in [*provisioned, (end_s, end_s, 0)]:
         if from_s > at_s:
-            maximum = max(baseline, drawn.bucket.burst_per_s)
+            maximum = max(baseline, burst)
             limits.append(LoadLimit(start_s=at_s, end_s=from_s, sustained=baseline, maximum=maximum))
             at_s = from_s
         if to_s > at_s:

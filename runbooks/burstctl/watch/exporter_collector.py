@@ -11,10 +11,10 @@ from burstctl.watch.exporter_metrics import MAX_VOLUMES, Metric, MetricValue
 from burstctl.watch.loop import FinishedPass, PassStatus
 from burstwatch.core.alerts.alert import baseline_iops_or_none
 from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.resource import AdvisedResource, type_name_of
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.outcome import OutcomeStatus
-from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import Flip
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.watch.decision import Decision
@@ -214,10 +214,12 @@ def _volume_values(decision: Decision, report: PassReport) -> Iterator[MetricVal
         )
 
 
-def _bucket_values(decision: Decision, report: PassReport, instance: Instance) -> Iterator[MetricValue]:
+def _bucket_values(
+    decision: Decision, report: PassReport, resource: AdvisedResource
+) -> Iterator[MetricValue]:
     assessment, forecast = decision.assessment, decision.assessment.forecast
-    labels = (report.region, instance.resource_id, assessment.kind.name)
-    info = (display_name_of(instance), str(instance.resource_type), instance.instance_type)
+    labels = (report.region, resource.resource_id, assessment.kind.name)
+    info = (display_name_of(resource), str(resource.resource_type), type_name_of(resource))
     yield MetricValue(exporter_metrics.BUCKET_INFO, 1, (*labels, *info, str(decision.volume_settings.mode)))
     level_labels = (str(decision.level), str(assessment.unknown_reason or ""))
     yield MetricValue(exporter_metrics.BUCKET_LEVEL, 1, (*labels, *level_labels))

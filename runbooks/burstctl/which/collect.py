@@ -20,7 +20,7 @@ from burstctl.which.limits import (
 from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.adapters.aws.metric_history import ALL_METRICS, HistoryReader
 from burstwatch.core.assessment.assess import STOPPED_STATES, VolumeReading, assess, not_polled_reason
-from burstwatch.core.assessment.assess_instance import InstanceReading, assess_instance
+from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
 from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.volume import Volume
@@ -28,7 +28,7 @@ from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import instance_bucket
 from burstwatch.core.instances.instance_metrics import InstanceMetrics
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
-from burstwatch.core.watch.due_instances import buckets_of
+from burstwatch.core.watch.due_buckets import buckets_of
 from burstwatch.wiring.bootstrap import WORKERS, build_client
 
 _HISTORY_S: Final = 75 * PERIOD_S
@@ -199,7 +199,7 @@ class _Collection:
     def _instance_facts(self, instance: Instance) -> InstanceFacts:
         is_running = instance.state not in STOPPED_STATES
         due = list(buckets_of([instance]))
-        balances = self._collector.instance_balances(due) if is_running else {}
+        balances = self._collector.bucket_balances(due) if is_running else {}
         failures = [str(balance) for balance in balances.values() if isinstance(balance, AwsFailure)]
         self._failures += failures
         count_before = len(self._failures)
@@ -210,14 +210,14 @@ class _Collection:
         assessments = {}
         for due_bucket in due:
             balance = balances.get(due_bucket.subject)
-            reading = InstanceReading(
+            reading = BucketReading(
                 balance=balance if isinstance(balance, Series) else None,
                 load=metrics.load_of(due_bucket.kind),
             )
             policy, bucket = self._services.policy, instance_bucket(instance, due_bucket.kind)
             if bucket is not None:
                 policy = policy_of_bucket(policy, due_bucket.kind, bucket)
-            assessments[due_bucket.kind] = assess_instance(
+            assessments[due_bucket.kind] = assess_resource(
                 instance, due_bucket.kind, reading, now_s=self._now_s, telemetry=policy.telemetry
             )
         return InstanceFacts(

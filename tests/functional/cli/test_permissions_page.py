@@ -6,6 +6,8 @@ import re
 import pytest
 from moto.iam.policy_validation import IAMPolicyDocumentValidator
 
+from burstlab.model.database import LabDatabase
+from burstlab.model.file_system import LabFileSystem
 from support.aws.fake_cloudformation import fake_cloudformation
 from support.aws.fake_stack import deploy_stack
 from support.cli_session import add_critical
@@ -83,6 +85,19 @@ def operations(actions):
 
 def test_what_only_looks_calls_exactly_what_its_policy_allows(cli, lab):
     assert called_operations(cli, lab, TO_LOOK) == operations(allowed_actions("To look"))
+
+
+def test_file_systems_and_databases_need_what_their_policy_adds(cli, lab):
+    lab.fleet.file_systems.add(LabFileSystem(size_gib=58, balance_pct=0, load="steady:400@256%0"))
+    lab.fleet.databases.add(LabDatabase(identifier="orders", balance_pct=0, load="steady:3000@16%0"))
+    lab.clock.advance(1_800)
+    commands = [("assess", "--kind", "efs,rds"), ("explain", "db:orders")]
+
+    called = called_operations(cli, lab, commands)
+
+    added = operations(allowed_actions("To watch file systems and databases"))
+    assert called & added == added
+    assert called <= added | operations(allowed_actions("To look"))
 
 
 def test_what_flips_needs_one_permission_more(cli, lab):

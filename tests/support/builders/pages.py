@@ -11,7 +11,7 @@ from burstctl.report.series import MAX_DETAIL_POINTS, MAX_OVERVIEW_POINTS, choos
 from burstctl.timeline.drawn_bucket import drawn_bucket
 from burstctl.timeline.flip_costs import FlipCost
 from burstctl.timeline.timeline import TimelineInput, build_timeline
-from burstwatch.core.assessment.assess_instance import InstanceReading, assess_instance
+from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
@@ -82,9 +82,9 @@ def a_volume_without_data(number, name="mute"):
 def a_draining_instance(number, name="build-host"):
     """The throughput bucket of an m5.large, at 20 % and falling."""
     instance = an_instance(instance_id=f"i-{number:017x}", tags={"Name": name})
-    reading = InstanceReading(balance=sparse_balances(*(100.0 - 5 * n for n in range(17))))
+    reading = BucketReading(balance=sparse_balances(*(100.0 - 5 * n for n in range(17))))
     return a_decision(
-        assess_instance(instance, INSTANCE_THROUGHPUT, reading, now_s=NOW_S, telemetry=Policy().telemetry)
+        assess_resource(instance, INSTANCE_THROUGHPUT, reading, now_s=NOW_S, telemetry=Policy().telemetry)
     )
 
 

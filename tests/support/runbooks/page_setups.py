@@ -11,6 +11,8 @@ from io import BytesIO
 from typing import Any
 
 from burstlab.fake_aws.faults import Fault
+from burstlab.model.database import LabDatabase
+from burstlab.model.file_system import LabFileSystem
 from burstlab.model.instance import InstanceBalances, LabInstance
 from burstlab.model.load import Cycle
 from burstwatch.core.errors import BurstwatchError
@@ -501,6 +503,49 @@ def instance_without_credits(stage: PageEnvironment) -> None:
     }
     (stage.cli.directory / "ddprobe").mkdir()
     stage.write("ddprobe/nvme1n1.json", json.dumps(reading))
+
+
+WATCHING_STORAGE = "version: 1\nresources:\n  efs: {watch: true}\n  rds: {watch: true}\n"
+
+
+def add_file_system(stage: PageEnvironment, **fields: Any) -> None:
+    """58 GiB, whose clients have read 30 MiB/s and written 30 for six hours."""
+    definition = LabFileSystem(
+        file_system_id="fs-0123456789abcdef0",
+        size_gib=58,
+        load="steady:240@256%50",
+        balance_pct=80,
+        starts_at=stage.lab.clock.now() - timedelta(hours=6),
+        tags={"Name": "shared-home"},
+        **fields,
+    )
+    stage.lab.fleet.file_systems.add(definition)
+    stage.write("policy.yaml", WATCHING_STORAGE)
+    stage.watch()
+
+
+@page_setup("FileSystemWithoutCredits")
+def draining_file_system(stage: PageEnvironment) -> None:
+    add_file_system(stage)
+
+
+@page_setup("FileSystemOnElastic")
+def elastic_file_system(stage: PageEnvironment) -> None:
+    add_file_system(stage, throughput_mode="elastic")
+
+
+@page_setup("DatabaseWithoutCredits")
+def draining_database(stage: PageEnvironment) -> None:
+    """100 GiB of gp2 at 2,500 operations a second, for half an hour."""
+    definition = LabDatabase(
+        identifier="orders",
+        load="steady:2500@16%30",
+        starts_at=stage.lab.clock.now() - timedelta(minutes=30),
+        tags={"Name": "orders"},
+    )
+    stage.lab.fleet.databases.add(definition)
+    stage.write("policy.yaml", WATCHING_STORAGE)
+    stage.watch()
 
 
 @page_setup("LessIoInstead")

@@ -110,23 +110,32 @@ def _record_signing_time(
 
 
 def paginate(
-    call: Callable[..., Any], max_pages: int = MAX_PAGES, /, *, list_key: str, **request: Any
+    call: Callable[..., Any],
+    max_pages: int = MAX_PAGES,
+    token_keys: tuple[str, str] = ("NextToken", "NextToken"),
+    /,
+    *,
+    list_key: str,
+    **request: Any,
 ) -> Iterator[dict[str, Any]]:
-    """Every page of an operation with NextToken; each contains the list ``list_key``.
+    """Every page of an operation; each contains the list ``list_key``.
+
+    ``token_keys`` are the names of the token in a response, and in the next request.
 
     Raises:
         PaginationError: a token came twice, or there are more than ``max_pages`` pages.
         ResponseParserError: the response is not a page. Read as an empty page, it would mean that every
             volume was deleted.
     """
+    response_key, request_key = token_keys
     seen_tokens: set[str] = set()
     token = ""
     for _ in range(max_pages):
-        page = call(**request, **({"NextToken": token} if token else {}))
+        page = call(**request, **({request_key: token} if token else {}))
         if not isinstance(page, dict) or not isinstance(page.get(list_key), list | tuple):
             raise ResponseParserError(f"the answer has no list of {list_key}")
         yield page
-        token = str(page.get("NextToken") or "")
+        token = str(page.get(response_key) or "")
         if not token:
             return
         if token in seen_tokens:

@@ -1,4 +1,4 @@
-"""Samples of metrics of volumes and instances, read from CloudWatch in batches.
+"""Samples of metrics of volumes and other resources, read from CloudWatch in batches.
 
 Source of the limits: the CloudWatch API reference, GetMetricData, and the CloudWatch user guide, "CloudWatch
 service quotas".
@@ -50,7 +50,12 @@ _MAX_PAGES: Final = 100
 _MAX_CALLS_PER_BATCH: Final = 64
 """Three bad queries among 500 are found by bisection in 50 calls; if all are bad, searching is of no use."""
 
-_NAMESPACES: Final = {"VolumeId": "AWS/EBS", "InstanceId": "AWS/EC2"}
+_NAMESPACES: Final = {
+    "VolumeId": "AWS/EBS",
+    "InstanceId": "AWS/EC2",
+    "FileSystemId": "AWS/EFS",
+    "DBInstanceIdentifier": "AWS/RDS",
+}
 _VALUE_LIMITS: Final = dict.fromkeys(("BurstBalance", "EBSIOBalance%", "EBSByteBalance%"), (0.0, 100.0))
 _MAX_TIMESTAMP_S: Final = 32_503_680_000
 """The year 3000: a later instant is not the time of a datapoint."""
@@ -64,7 +69,7 @@ _TOLERANCE: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class MetricQuery:
-    """One statistic of one metric by periods of ``period_s``, which has the dimension VolumeId or InstanceId.
+    """One statistic of one metric by periods of ``period_s``, which has one dimension, such as VolumeId.
 
     Dimensions must match exactly: a query for VolumeId alone finds nothing of a metric that is published with
     InstanceId and VolumeId. ``instance_id`` is for those: it is the second dimension. Source: the CloudWatch

@@ -3,21 +3,32 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from botocore.exceptions import ClientError
 
 from burstwatch.adapters.aws.botocore_hooks import paginate
-from burstwatch.adapters.aws.errors import (
-    AWS_ERRORS,
-    AwsError,
-    AwsFailure,
-    FailureKind,
-    error_codes,
-    translate_errors,
+from burstwatch.adapters.aws.descriptions import (
+    EPOCH,
+    MAX_ID_CHARS,
+    Description,
+    FailureCallback,
+    ResourceKind,
+    batches,
+    is_valid_number,
+    parse_each,
+    quote,
+    read_id,
+    read_integer,
+    read_mappings,
+    read_nested,
+    read_required,
+    read_string,
+    read_tags,
+    to_utc,
 )
+from burstwatch.adapters.aws.errors import AWS_ERRORS, AwsError, AwsFailure, error_codes, translate_errors
 from burstwatch.core.ebs.modification import Modification, VolumeSpec
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import InstanceLimits
@@ -27,10 +38,6 @@ from burstwatch.core.text import sanitise
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client
-
-Description: TypeAlias = Mapping[str, Any]
-FailureCallback: TypeAlias = Callable[[str, AwsFailure], None]
-"""Takes the ID of a volume that could not be read, and the failure; other volumes are not affected."""
 
 PAGE_SIZE: Final = 500
 """The largest page of DescribeVolumes and DescribeVolumesModifications (EC2 API reference)."""
@@ -46,21 +53,13 @@ _MAX_TRIES_BY_ID: Final = 3
 _NON_ID_CHARS: Final = re.compile(r"[^\w-]+")
 
 _MODIFICATIONS_KEY: Final = "VolumesModifications"
-_MAX_NUMBER: Final = 2**31 - 1
-"""The largest number that an EC2 integer holds."""
-
-_MAX_ID_CHARS: Final = 64  # an ID of AWS has 21 characters, and the ledger uses it as a key.
-_ID: Final = re.compile(
-    r'[ -"$-~]+'
-)  # printable ASCII; in the ledger, a # separates a bucket from its resource
-_MAX_SHOWN_CHARS: Final = 80  # Keeps the quoted value from hiding the rest of the message.
 _MIB_PER_MB: Final = 1e6 / 2**20  # EbsOptimizedInfo is in MB/s, EBS volumes are in MiB/s
 _IN_PROGRESS_STATES: Final = ("modifying", "optimizing")
 """The states in which EC2 refuses another modification (``IncorrectModificationState``)."""
 _DETACHING_STATES: Final = ("detaching", "busy")
 """``busy``: a detachment was requested and the instance still uses the device."""
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
-_Read = TypeVar("_Read")
+_VOLUME: Final = ResourceKind("volume", "VolumeId", "aws ec2 describe-volumes")
+_INSTANCE: Final = ResourceKind("instance", "InstanceId", "aws ec2 describe-instances")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +173,7 @@ class Ec2Reader:
         action = "ec2:DescribeVolumes"
         for page in self._list_pages("describe_volumes", "Volumes", action, filters):
             on_page()
-            yield from _parse_each(page["Volumes"], parse_volume, action, report_failure)
+            yield from parse_each(page["Volumes"], parse_volume, action, report_failure, _VOLUME)
 
     def volumes_by_id(self, volume_ids: Iterable[str]) -> VolumesResult:
         """Describe these volumes, even if some of them no longer exist.
@@ -187,8 +186,8 @@ class Ec2Reader:
         volumes = [
             volume
             for page in self._describe_by_id(_VOLUME_LOOKUP, requested_ids, unread)
-            for volume in _parse_each(
-                page["Volumes"], parse_volume, _VOLUME_LOOKUP.action, unread.__setitem__
+            for volume in parse_each(
+                page["Volumes"], parse_volume, _VOLUME_LOOKUP.action, unread.__setitem__, _VOLUME
             )
         ]
         known_ids = {volume.volume_id for volume in volumes} | unread.keys()
@@ -206,18 +205,18 @@ class Ec2Reader:
             if isinstance(instance, Mapping) and instance.get("InstanceId") in requested_ids
         }
         states = {
-            instance_id: _string(_nested(description, "State"), "Name") or "unknown"
+            instance_id: read_string(read_nested(description, "State"), "Name") or "unknown"
             for instance_id, description in instances.items()
         }
         types = {
             instance_id: instance_type
             for instance_id, description in instances.items()
-            if (instance_type := _string(description, "InstanceType"))
+            if (instance_type := read_string(description, "InstanceType"))
         }
         names = {
             instance_id: name
             for instance_id, description in instances.items()
-            if (name := _tags(description).get("Name"))
+            if (name := read_tags(description).get("Name"))
         }
         known_ids = instances.keys() | unread.keys()
         terminated = dict.fromkeys(
@@ -245,9 +244,7 @@ class Ec2Reader:
         action, filters = _INSTANCE_LOOKUP.action, {"instance-state-name": ["running"]}
         for page in self._list_pages("describe_instances", "Reservations", action, filters):
             on_page()
-            yield from _parse_each(
-                _instances_in(page), parse_instance, action, report_failure, id_key="InstanceId"
-            )
+            yield from parse_each(_instances_in(page), parse_instance, action, report_failure, _INSTANCE)
 
     def instances_named(self, name: str) -> list[Instance]:
         """The instances with this Name tag, without the limits of their types; terminated ones are left out.
@@ -265,7 +262,7 @@ class Ec2Reader:
             for description in _instances_in(page)
         ]
         unread: dict[str, AwsFailure] = {}
-        parsed = _parse_each(descriptions, parse_instance, action, unread.__setitem__, id_key="InstanceId")
+        parsed = parse_each(descriptions, parse_instance, action, unread.__setitem__, _INSTANCE)
         return [instance for instance in parsed if instance.name == name]
 
     def instances_by_id(self, instance_ids: Iterable[str]) -> InstancesResult:
@@ -275,12 +272,12 @@ class Ec2Reader:
         instances = [
             instance
             for page in self._describe_by_id(_INSTANCE_LOOKUP, requested_ids, unread)
-            for instance in _parse_each(
+            for instance in parse_each(
                 _instances_in(page),
                 parse_instance,
                 _INSTANCE_LOOKUP.action,
                 unread.__setitem__,
-                id_key="InstanceId",
+                _INSTANCE,
             )
         ]
         known_ids = {instance.instance_id for instance in instances} | unread.keys()
@@ -307,7 +304,7 @@ class Ec2Reader:
         """
         requested_types = list(dict.fromkeys(instance_types))
         unread: dict[str, AwsFailure] = {}
-        for batch in _batches(
+        for batch in batches(
             [instance_type for instance_type in requested_types if instance_type not in self._ebs_limits],
             _INSTANCE_TYPES_PER_PAGE,
         ):
@@ -331,10 +328,10 @@ class Ec2Reader:
                 MaxResults=_INSTANCE_TYPES_PER_PAGE,
             )
             descriptions = [
-                description for page in type_pages for description in _mappings(page, "InstanceTypes")
+                description for page in type_pages for description in read_mappings(page, "InstanceTypes")
             ]
         return {
-            _string(description, "InstanceType") or "": parse_ebs_limits(description)
+            read_string(description, "InstanceType") or "": parse_ebs_limits(description)
             for description in descriptions
         }
 
@@ -350,7 +347,9 @@ class Ec2Reader:
         action = "ec2:DescribeVolumesModifications"
         filters = {"modification-state": _IN_PROGRESS_STATES}
         for page in self._list_pages("describe_volumes_modifications", _MODIFICATIONS_KEY, action, filters):
-            yield from _parse_each(page[_MODIFICATIONS_KEY], parse_modification, action, report_failure)
+            yield from parse_each(
+                page[_MODIFICATIONS_KEY], parse_modification, action, report_failure, _VOLUME
+            )
 
     def modifications_by_id(self, volume_ids: Iterable[str]) -> ModificationsResult:
         """The newest modification of each of these volumes.
@@ -360,7 +359,7 @@ class Ec2Reader:
         action = "ec2:DescribeVolumesModifications"
         newest: dict[str, Modification] = {}
         unread: dict[str, AwsFailure] = {}
-        for batch in _batches(list(dict.fromkeys(volume_ids)), _MAX_FILTER_VALUES):
+        for batch in batches(list(dict.fromkeys(volume_ids)), _MAX_FILTER_VALUES):
             filters = {"volume-id": batch}
             listing = self._list_pages("describe_volumes_modifications", _MODIFICATIONS_KEY, action, filters)
             try:
@@ -368,9 +367,11 @@ class Ec2Reader:
             except AwsError as error:
                 unread.update(dict.fromkeys(batch, error.failure))
                 continue
-            for modification in _parse_each(descriptions, parse_modification, action, unread.__setitem__):
+            for modification in parse_each(
+                descriptions, parse_modification, action, unread.__setitem__, _VOLUME
+            ):
                 current = newest.get(modification.volume_id)
-                if current is None or (modification.started_at or _EPOCH) >= (current.started_at or _EPOCH):
+                if current is None or (modification.started_at or EPOCH) >= (current.started_at or EPOCH):
                     newest[modification.volume_id] = modification
         return ModificationsResult(modifications=newest, unread=unread)
 
@@ -382,7 +383,9 @@ class Ec2Reader:
         """
         filters = {"volume-type": [volume_type]}
         listing = self._list_pages("describe_volumes", "Volumes", "ec2:DescribeVolumes", filters)
-        return sum(_integer(volume, "Iops") or 0 for page in listing for volume in _mappings(page, "Volumes"))
+        return sum(
+            read_integer(volume, "Iops") or 0 for page in listing for volume in read_mappings(page, "Volumes")
+        )
 
     def _list_pages(
         self, operation: str, list_key: str, action: str, filters: Mapping[str, Sequence[str]]
@@ -417,7 +420,7 @@ class Ec2Reader:
         self, lookup: _Lookup, ids: Sequence[str], unread: dict[str, AwsFailure]
     ) -> Iterator[Description]:
         """The descriptions of these IDs, in batches; a batch that finally fails is added to ``unread``."""
-        for batch in _batches(ids, PAGE_SIZE):
+        for batch in batches(ids, PAGE_SIZE):
             try:
                 with translate_errors(lookup.action):
                     described_pages = self._describe_batch(lookup, batch)
@@ -450,47 +453,12 @@ class Ec2Reader:
             if not bad_ids.intersection(remaining_ids):
                 break
             remaining_ids = [item for item in remaining_ids if item not in bad_ids]
-        filters = ({lookup.filter_name: part} for part in _batches(remaining_ids, _MAX_FILTER_VALUES))
+        filters = ({lookup.filter_name: part} for part in batches(remaining_ids, _MAX_FILTER_VALUES))
         return [
             page
             for item in filters
             for page in self._list_pages(lookup.operation, lookup.list_key, lookup.action, item)
         ]
-
-
-def _batches(ids: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    return (ids[offset : offset + size] for offset in range(0, len(ids), size))
-
-
-def _parse_each(
-    descriptions: Iterable[Description],
-    parse: Callable[[Description], _Read],
-    action: str,
-    report_failure: FailureCallback,
-    *,
-    id_key: str = "VolumeId",
-) -> Iterator[_Read]:
-    """Parse each description; those that cannot be parsed are reported one by one."""
-    noun = id_key.removesuffix("Id")
-    for description in descriptions:
-        try:
-            value = parse(_require_mapping(description))
-        except (KeyError, ValueError) as error:
-            reason = f"AWS's answer has no {error}" if isinstance(error, KeyError) else str(error)
-            failure = AwsFailure(
-                kind=FailureKind.BROKEN,
-                code=f"Unreadable{noun}",
-                message=reason,
-                next_step=(f"it is not watched until this is fixed, see `aws ec2 describe-{noun.lower()}s`"),
-                action=action,
-            )
-            raw_id = description.get(id_key) if isinstance(description, Mapping) else None
-            shown_id = sanitise(raw_id, _MAX_ID_CHARS) if isinstance(raw_id, str) else ""
-            report_failure(
-                shown_id or f"(a{'n' if noun == 'Instance' else ''} {noun.lower()} without id)", failure
-            )
-        else:
-            yield value
 
 
 def parse_volume(description: Description) -> Volume:
@@ -509,27 +477,27 @@ def parse_volume(description: Description) -> Volume:
     ]
     attachments.sort(key=lambda attachment: attachment.get("State", "attached") != "attached")
     first = attachments[0] if attachments else {}
-    operator = _nested(description, "Operator")
-    managed_by = _string(first, "InstanceOwningService")
+    operator = read_nested(description, "Operator")
+    managed_by = read_string(first, "InstanceOwningService")
     if operator.get("Managed"):
-        managed_by = _string(operator, "Principal") or "an AWS service"
+        managed_by = read_string(operator, "Principal") or "an AWS service"
     return Volume(
-        volume_id=_parse_id(description, "VolumeId"),
-        volume_type=_required(description, "VolumeType", _string),
-        size_gib=_required(description, "Size", _integer),
-        created_at=_to_utc(description.get("CreateTime")) or _EPOCH,
+        volume_id=read_id(description, _VOLUME.id_key),
+        volume_type=read_required(description, "VolumeType", read_string),
+        size_gib=read_required(description, "Size", read_integer),
+        created_at=to_utc(description.get("CreateTime")) or EPOCH,
         attached=bool(attachments),
         detaching=first.get("State") in _DETACHING_STATES,
-        attached_at=_to_utc(first.get("AttachTime")),
-        instance_id=_string(first, "InstanceId"),
-        device=_string(first, "Device"),
+        attached_at=to_utc(first.get("AttachTime")),
+        instance_id=read_string(first, "InstanceId"),
+        device=read_string(first, "Device"),
         multi_attach_enabled=len(attachments) > 1 or description.get("MultiAttachEnabled") is True,
         managed_by=managed_by,
-        provisioned_iops=_integer(description, "Iops"),
-        throughput_mib_s=_integer(description, "Throughput"),
-        zone=_string(description, "AvailabilityZone") or _string(description, "AvailabilityZoneId"),
-        outpost_arn=_string(description, "OutpostArn"),
-        tags=_tags(description),
+        provisioned_iops=read_integer(description, "Iops"),
+        throughput_mib_s=read_integer(description, "Throughput"),
+        zone=read_string(description, "AvailabilityZone") or read_string(description, "AvailabilityZoneId"),
+        outpost_arn=read_string(description, "OutpostArn"),
+        tags=read_tags(description),
     )
 
 
@@ -543,25 +511,25 @@ def parse_instance(description: Description) -> Instance:
         ValueError: one of these is invalid.
     """
     return Instance(
-        instance_id=_parse_id(description, "InstanceId"),
-        instance_type=sanitise(_required(description, "InstanceType", _string), _MAX_ID_CHARS),
-        state=_string(_nested(description, "State"), "Name") or "unknown",
-        launched_at=_to_utc(description.get("LaunchTime")) or _EPOCH,
-        has_detailed_monitoring=_string(_nested(description, "Monitoring"), "State")
+        instance_id=read_id(description, "InstanceId"),
+        instance_type=sanitise(read_required(description, "InstanceType", read_string), MAX_ID_CHARS),
+        state=read_string(read_nested(description, "State"), "Name") or "unknown",
+        launched_at=to_utc(description.get("LaunchTime")) or EPOCH,
+        has_detailed_monitoring=read_string(read_nested(description, "Monitoring"), "State")
         in ("enabled", "pending"),
         volume_ids=_attached_volume_ids(description),
-        tags=_tags(description),
+        tags=read_tags(description),
     )
 
 
 def _attached_volume_ids(description: Description) -> tuple[str, ...]:
-    mappings = (_nested(mapping, "Ebs") for mapping in _mappings(description, "BlockDeviceMappings"))
-    return tuple(sorted({volume_id for ebs in mappings if (volume_id := _string(ebs, "VolumeId"))}))
+    mappings = (read_nested(mapping, "Ebs") for mapping in read_mappings(description, "BlockDeviceMappings"))
+    return tuple(sorted({volume_id for ebs in mappings if (volume_id := read_string(ebs, "VolumeId"))}))
 
 
 def _instances_in(page: Description) -> Iterator[Description]:
     """The instances of a page of DescribeInstances, which groups them by reservation."""
-    for reservation in _mappings(page, "Reservations"):
+    for reservation in read_mappings(page, "Reservations"):
         instances = reservation.get("Instances")
         yield from instances if isinstance(instances, list | tuple) else ()
 
@@ -574,14 +542,14 @@ def parse_modification(description: Description) -> Modification:
         ValueError: one of these is invalid.
     """
     return Modification(
-        volume_id=_parse_id(description, "VolumeId"),
-        state=_required(description, "ModificationState", _string),
+        volume_id=read_id(description, _VOLUME.id_key),
+        state=read_required(description, "ModificationState", read_string),
         original=_parse_provision(description, "Original"),
         target=_parse_provision(description, "Target"),
-        progress_pct=_integer(description, "Progress"),
-        started_at=_to_utc(description.get("StartTime")),
-        ended_at=_to_utc(description.get("EndTime")),
-        status_message=_string(description, "StatusMessage"),
+        progress_pct=read_integer(description, "Progress"),
+        started_at=to_utc(description.get("StartTime")),
+        ended_at=to_utc(description.get("EndTime")),
+        status_message=read_string(description, "StatusMessage"),
     )
 
 
@@ -590,11 +558,11 @@ def parse_ebs_limits(description: Description) -> InstanceLimits | None:
 
     EC2 gives the throughput of instances in MB/s and that of volumes in MiB/s.
     """
-    ebs_info = _nested(description, "EbsInfo")
-    limits = _nested(ebs_info, "EbsOptimizedInfo")
+    ebs_info = read_nested(description, "EbsInfo")
+    limits = read_nested(ebs_info, "EbsOptimizedInfo")
     required_keys = ("BaselineIops", "MaximumIops", "BaselineThroughputInMBps", "MaximumThroughputInMBps")
     if ebs_info.get("EbsOptimizedSupport") != "default" or not all(
-        _is_valid_number(limits.get(name)) for name in required_keys
+        is_valid_number(limits.get(name)) for name in required_keys
     ):
         return None
     return InstanceLimits(
@@ -607,10 +575,10 @@ def parse_ebs_limits(description: Description) -> InstanceLimits | None:
 
 def _parse_provision(description: Description, side: str) -> VolumeSpec:
     return VolumeSpec(
-        volume_type=_required(description, f"{side}VolumeType", _string),
-        size_gib=_required(description, f"{side}Size", _integer),
-        iops=_integer(description, f"{side}Iops"),
-        throughput_mib_s=_integer(description, f"{side}Throughput"),
+        volume_type=read_required(description, f"{side}VolumeType", read_string),
+        size_gib=read_required(description, f"{side}Size", read_integer),
+        iops=read_integer(description, f"{side}Iops"),
+        throughput_mib_s=read_integer(description, f"{side}Throughput"),
     )
 
 
@@ -621,85 +589,7 @@ def _attachments(description: Description) -> list[Description]:
         ValueError: they cannot be parsed.
     """
     raw = description.get("Attachments", ())
-    attachments = _mappings(description, "Attachments")
+    attachments = read_mappings(description, "Attachments")
     if not isinstance(raw, list | tuple) or len(attachments) < len(raw):
-        raise ValueError(f"its Attachments are {_quote(raw)}")
+        raise ValueError(f"its Attachments are {quote(raw)}")
     return attachments
-
-
-def _tags(description: Description) -> dict[str, str]:
-    pairs = ((tag.get("Key"), tag.get("Value", "")) for tag in _mappings(description, "Tags"))
-    return {key: value for key, value in pairs if isinstance(key, str) and isinstance(value, str)}
-
-
-def _to_utc(value: Any) -> datetime | None:
-    try:
-        return value.astimezone(UTC) if isinstance(value, datetime) else None
-    except OverflowError:  # in its own zone it is of the year 1 or 9999
-        return None
-
-
-def _parse_id(description: Description, key: str) -> str:
-    """The ID of a resource; invalid text must not become a key of the ledger.
-
-    Raises:
-        KeyError: there is no ID.
-        ValueError: the ID is invalid.
-    """
-    resource_id = _required(description, key, _string)
-    if len(resource_id) > _MAX_ID_CHARS or not _ID.fullmatch(resource_id):
-        raise ValueError(f"its {key} is {_quote(resource_id)}")
-    return resource_id
-
-
-def _require_mapping(value: Any) -> Description:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"it is described as {_quote(value)}")  # noqa: TRY004 - one kind of fault of many
-    return value
-
-
-def _required(description: Description, name: str, read: Callable[[Description, str], _Read | None]) -> _Read:
-    """Read a required value.
-
-    Raises:
-        KeyError: it is missing.
-        ValueError: it is invalid.
-    """
-    value = read(description, name)
-    if value is None:
-        raise ValueError(f"its {name} is {_quote(description[name])}")
-    return value
-
-
-def _string(description: Description, name: str) -> str | None:
-    value = description.get(name)
-    return value if isinstance(value, str) and value else None
-
-
-def _integer(description: Description, name: str) -> int | None:
-    value = description.get(name)
-    return value if isinstance(value, int) and _is_valid_number(value) else None
-
-
-def _is_valid_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MAX_NUMBER
-
-
-def _nested(description: Description, name: str) -> Description:
-    """The mapping below a name; an empty one if the value is not a mapping."""
-    value = description.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _mappings(description: Description, name: str) -> list[Description]:
-    """The elements of a list that are mappings."""
-    entries = description.get(name)
-    return (
-        [entry for entry in entries if isinstance(entry, Mapping)]
-        if isinstance(entries, list | tuple)
-        else []
-    )
-
-
-def _quote(value: Any) -> str:
-    return sanitise(repr(value), _MAX_SHOWN_CHARS)

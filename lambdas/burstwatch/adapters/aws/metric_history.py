@@ -1,8 +1,8 @@
-"""Reads days of metrics of many volumes or instances, with a few of them in each call."""
+"""Reads days of metrics of many resources, with a few of them in each call."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from burstwatch.adapters.aws.cloudwatch import BATCH_SIZE, CloudWatchReader, MetricQuery
@@ -21,15 +21,19 @@ DATAPOINTS_PER_S: Final = 300_000
 Source: the CloudWatch user guide, "CloudWatch service quotas".
 """
 
+_FIELDS: Final = ("read_ops", "write_ops", "read_bytes", "write_bytes")
 _LOAD_METRICS: Final = {
-    "read_ops": "ReadOps",
-    "write_ops": "WriteOps",
-    "read_bytes": "ReadBytes",
-    "write_bytes": "WriteBytes",
+    "VolumeId": ("VolumeReadOps", "VolumeWriteOps", "VolumeReadBytes", "VolumeWriteBytes"),
+    "InstanceId": ("EBSReadOps", "EBSWriteOps", "EBSReadBytes", "EBSWriteBytes"),
+    "FileSystemId": (None, None, "DataReadIOBytes", "DataWriteIOBytes"),
+    "DBInstanceIdentifier": ("ReadIOPS", "WriteIOPS", "ReadThroughput", "WriteThroughput"),
 }
-_PREFIXES: Final = {"VolumeId": "Volume", "InstanceId": "EBS"}
-"""The load of a volume is ``VolumeReadOps``, that of an instance ``EBSReadOps``."""
-ALL_METRICS: Final = (*_LOAD_METRICS, "balance")
+"""The metric of each field by the dimension; EFS does not count operations in this way."""
+
+_RATE_DIMENSION: Final = "DBInstanceIdentifier"
+"""The load metrics of RDS are rates per second, those of the others are sums."""
+
+ALL_METRICS: Final = (*_FIELDS, "balance")
 METRICS_PER_VOLUME: Final = len(ALL_METRICS)
 
 
@@ -47,8 +51,8 @@ class HistoryReader:
 
     CloudWatch bills each requested metric, however many datapoints it has, so the queries are few and the
     spans long. Five metrics of a volume cost $0.00005, for a day or for nine weeks. ``metrics`` are the
-    wanted fields of ``MetricHistory``; the others stay empty. ``kind`` says which balance, and whether the
-    IDs are those of volumes or of instances; the period must be a multiple of that of its metric.
+    wanted fields of ``MetricHistory``; the others stay empty. ``kind`` says which balance, and of which
+    dimension the IDs are; the period must be a multiple of that of its metric.
     """
 
     def __init__(
@@ -63,12 +67,13 @@ class HistoryReader:
         self._period_s = period_s
         self._workers = workers
         self._dimension = kind.dimension
-        self._metrics = {
-            name: (kind.metric, "Minimum")
-            if name == "balance"
-            else (f"{_PREFIXES[kind.dimension]}{_LOAD_METRICS[name]}", "Sum")
-            for name in metrics
-        }
+        load_metrics = dict(zip(_FIELDS, _LOAD_METRICS[kind.dimension], strict=True))
+        load_stat = "Average" if kind.dimension == _RATE_DIMENSION else "Sum"
+        self._metrics: dict[str, tuple[str, str]] = {}
+        for name in metrics:
+            metric = kind.metric if name == "balance" else load_metrics[name]
+            assert metric is not None, f"{kind.dimension} has no metric for {name}"
+            self._metrics[name] = metric, "Minimum" if name == "balance" else load_stat
         datapoints_per_s = DATAPOINTS_PER_S * period_s / PERIOD_S
         fixed_period_client: Any = FixedPeriodClient(client, period_s)
         self._reader = CloudWatchReader(fixed_period_client, workers=1, datapoints_per_s=datapoints_per_s)
@@ -116,9 +121,15 @@ class HistoryReader:
             if failures:
                 unread[volume_id] = failures[0]
                 continue
-            series: dict[str, Series] = {name: result.series[query] for name, query in queries.items()}
+            series = {name: self._to_sums(name, result.series[query]) for name, query in queries.items()}
             histories[volume_id] = MetricHistory(period_s=self._period_s, **series)
         return HistoryResult(histories=histories, unread=unread, messages=result.messages)
+
+    def _to_sums(self, name: str, series: Series) -> Series:
+        """The sums of a load that comes as a rate; the balance and other loads as they are."""
+        if self._dimension != _RATE_DIMENSION or name == "balance":
+            return series
+        return replace(series, values=tuple(value * self._period_s for value in series.values))
 
 
 class FixedPeriodClient:

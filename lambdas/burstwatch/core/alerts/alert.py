@@ -11,16 +11,21 @@ from burstwatch.core import stored_values
 from burstwatch.core.alerts.drain_message import describe_drain, format_drain_cause
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.drain_cause import DrainEpisode
+from burstwatch.core.assessment.resource import Resource, type_name_of
 from burstwatch.core.assessment.severity import BALANCE_REASON, PACE_REASON, Level
 from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.buckets.sparkline import describe_balance_history
+from burstwatch.core.buckets.units import BYTES, format_drain, format_limit, format_size
 from burstwatch.core.ebs.display_name import claim_of, cluster_of, display_name_of
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
 from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT, HDD_RATES
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.instances.instance import Instance
-from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT
+from burstwatch.core.efs.efs_bucket import EFS_BYTES
+from burstwatch.core.efs.file_system import FileSystem
+from burstwatch.core.instances.instance_buckets import INSTANCE_KINDS
 from burstwatch.core.location import AwsLocation
+from burstwatch.core.rds.db_instance import DbInstance
+from burstwatch.core.rds.rds_buckets import RDS_IO
 from burstwatch.core.resource_type import ResourceType, resource_id_in, subject_of
 from burstwatch.core.text import (
     format_instant,
@@ -44,7 +49,7 @@ SCHEMA: Final = "burstwatch.alert/v1"
 _MAX_NAMED_IN_DIGEST: Final = 20
 """A judgement: no one reads more lines of one message."""
 _CREDITS: Final = {
-    kind.name: kind.credits for kind in (EBS_IO, EBS_THROUGHPUT, INSTANCE_IO, INSTANCE_THROUGHPUT)
+    kind.name: kind.credits for kind in (EBS_IO, EBS_THROUGHPUT, *INSTANCE_KINDS, EFS_BYTES, RDS_IO)
 }
 _COMMAND_PREFIXES: Final = ("aws ", "burstctl ")
 _MINUTE_S: Final = 60
@@ -308,17 +313,23 @@ def describe_resource(assessment: Assessment, location: AwsLocation) -> "AlertRe
         "bucket": assessment.kind.name,
         "name": resource.name,
         "called": display_name_of(resource) if isinstance(resource, Volume) else resource.name,
-        "instance_type": None if isinstance(resource, Volume) else resource.instance_type,
+        "instance_type": None if isinstance(resource, Volume | FileSystem) else type_name_of(resource),
         "region": location.region,
         "account": location.account,
     }
 
 
-def console_url(resource: Volume | Instance, location: AwsLocation) -> str:
+def console_url(resource: Resource, location: AwsLocation) -> str:
     """The page of the resource in the AWS console."""
-    if isinstance(resource, Volume):
-        return location.volume_url(resource.volume_id)
-    return location.instance_url(resource.instance_id)
+    match resource:
+        case Volume():
+            return location.volume_url(resource.volume_id)
+        case FileSystem():
+            return location.file_system_url(resource.file_system_id)
+        case DbInstance():
+            return location.database_url(resource.identifier)
+        case _:
+            return location.instance_url(resource.instance_id)
 
 
 def describe_names(volume: Volume) -> "NamesDocument":
@@ -635,7 +646,8 @@ def _format_title_detail(alert: Alert) -> str:
             progress = f" while AWS makes it {target_text}" if target_text else ""
             time_left = _format_time_left(alert.forecast)
             if not alert.is_about_volumes:
-                time_left = f"{_credits(alert)}: {time_left.removeprefix('is ')}"
+                outlook = str(alert.evidence.get("outlook") or "").partition(";")[0]
+                time_left = f"{_credits(alert)}: {outlook or time_left.removeprefix('is ')}"
             detail = f"{time_left}{progress}"
     return detail
 
@@ -645,7 +657,8 @@ def _format_exhausted(alert: Alert) -> str:
         return f"has no credits left while AWS makes it {target_text}"
     if _is_refilling(alert.forecast):
         return f"is refilling, {alert.reading['burst_balance_pct']:.1f} % so far"
-    return f"is out of {_credits(alert)}, throttled to {_format_baseline(alert.reading)}"
+    limit = alert.evidence.get("limit_when_empty") or _format_baseline(alert.reading)
+    return f"is out of {_credits(alert)}, throttled to {limit}"
 
 
 def _credits(alert: Alert) -> str:
@@ -657,7 +670,7 @@ def _format_baseline(reading: Mapping[str, Any]) -> str:
     """``300 IOPS``; an alert of the first version has no unit."""
     if reading["baseline"] is None:
         return f"{reading['baseline_iops']:,} IOPS"
-    return f"{round(reading['baseline'], 1):,.10g} {reading['baseline_unit']}"
+    return format_limit(reading["baseline"], reading["baseline_unit"])
 
 
 def _is_refilling(forecast: Mapping[str, Any]) -> bool:
@@ -751,9 +764,9 @@ def _format_flow(forecast: Mapping[str, Any], unit: str) -> str | None:
     """``draining at 2,100 credits/s``; None if the balance neither drains steadily nor refills."""
     rate_per_s = forecast.get("drain_per_s") or 0.0
     if round(rate_per_s) < 0:
-        return f"refilling at {_format_rate(-rate_per_s)} {unit}/s"
+        return f"refilling at {format_drain(-rate_per_s, unit)}"
     if rate_per_s > 0 and forecast.get("time_to_empty_s") is not None:
-        return f"draining at {_format_rate(rate_per_s)} {unit}/s"
+        return f"draining at {format_drain(rate_per_s, unit)}"
     return None
 
 
@@ -778,18 +791,17 @@ def _credits_sentence(alert: Alert) -> str | None:
     reading = alert.reading
     if reading.get("credits") is None or reading.get("burst_balance_pct") is None:
         return None
+    unit = _unit(reading)
+    amount = format_size(reading["credits"]) if unit == BYTES else f"{reading['credits']:,} {unit}"
+    if outlook := alert.evidence.get("outlook"):
+        return f"{amount} left: {outlook}."
     model = f"{alert.volume['size_gib']} GiB" if alert.is_about_volumes else alert.resource["instance_type"]
-    credits_left = f"{reading['credits']:,} {_unit(reading)} left"
-    return f"{credits_left}; baseline {_format_baseline(reading)} ({model})."
+    return f"{amount} left; baseline {_format_baseline(reading)}{f' ({model})' if model else ''}."
 
 
 def _unit(reading: Mapping[str, Any]) -> str:
     """What people call one unit of the balance; an alert of the first version has no unit."""
     return "credits" if reading["unit"] in (None, "operations") else str(reading["unit"])
-
-
-def _format_rate(per_s: float) -> str:
-    return f"{per_s:,.0f}" if per_s >= 10 else f"{per_s:.1f}"  # noqa: PLR2004 - one digit says too little
 
 
 def _digest_sentences(alert: Alert) -> list[str]:

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.forecast import Forecast, forecast
 from burstwatch.core.buckets.series import Sample, Series, served_iops_by_minute
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_bucket import bucket_kind_of, bucket_of
-from burstwatch.core.instances.instance import Instance
 from burstwatch.core.policy.policy import TelemetryPolicy
 from burstwatch.core.resource_type import subject_of
 
@@ -26,6 +26,7 @@ class UnknownReason(StrEnum):
     NEVER_EMPTY = "cannot_run_dry"
     NO_SUCH_BUCKET = "no_such_bucket"
     DETAILED_MONITORING = "detailed_monitoring"
+    OTHER_THROUGHPUT_MODE = "other_throughput_mode"
     TOO_NEW = "too_new"
     IDLE = "idle"
     TELEMETRY_GAP = "telemetry_gap"
@@ -53,6 +54,10 @@ _DESCRIPTIONS: Final = {
     UnknownReason.DETAILED_MONITORING: (
         "detailed monitoring",
         "it has detailed monitoring, and AWS publishes this balance for basic monitoring only",
+    ),
+    UnknownReason.OTHER_THROUGHPUT_MODE: (
+        "no burst credits",
+        "its throughput mode does not depend on burst credits",
     ),
     UnknownReason.TOO_NEW: ("too new", "it is too new to have one"),
     UnknownReason.IDLE: ("idle, no datapoint", "it is idle and publishes no datapoint"),
@@ -116,7 +121,7 @@ class Assessment:
     bucket's unit; None if no load was read.
     """
 
-    resource: Volume | Instance
+    resource: Resource
     kind: BucketKind
     bucket: Bucket
     sample: Sample | None = None

@@ -148,7 +148,8 @@ def _kept_level_reason(level: Level, assessment: Assessment, policy: Policy) -> 
             f"full burst would empty it within {_format_timedelta(within)}, and the balance has not been"
             " stable for an hour"
         )
-    return f"it was {level} and has not recovered for {_format_timedelta(policy.levels.refilling_for)} yet"
+    refilling_for = policy.levels.refilling_for * assessment.bucket.time_scale
+    return f"it was {level} and has not recovered for {_format_timedelta(refilling_for)} yet"
 
 
 def _format_timedelta(duration: timedelta) -> str:
@@ -261,4 +262,5 @@ def _is_empty_after(forecast: Forecast, limit_s: float) -> bool:
 def _has_stopped_falling(assessment: Assessment, policy: Policy) -> bool:
     balance = assessment.balance
     least_s = 0 if balance.period_s == PERIOD_S else (_CALM_SPARSE_SAMPLES - 1) * balance.period_s
-    return has_not_fallen_for(balance, max(least_s, int(policy.levels.refilling_for.total_seconds())))
+    refilling_for = policy.levels.refilling_for * assessment.bucket.time_scale
+    return has_not_fallen_for(balance, max(least_s, int(refilling_for.total_seconds())))

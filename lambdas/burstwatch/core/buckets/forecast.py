@@ -41,7 +41,10 @@ from burstwatch.core.buckets.bucket import Bucket
 from burstwatch.core.buckets.series import Series
 
 HORIZONS_MIN: Final = (3, 5, 10, 15, 20, 30, 45, 60)
-"""Minutes over which a drain is measured: at least three, because one minute is too noisy to predict by."""
+"""Minutes over which a drain is measured: at least three, because one minute is too noisy to predict by.
+
+These and the other spans here are those of a gp2 volume; a bucket multiplies them by its ``time_scale``.
+"""
 _MIN_PERIODS: Final = 2
 """A horizon has at least three datapoints, so metrics of five minutes are measured over ten and more."""
 EXTRAPOLATION_FACTOR: Final = 3
@@ -127,7 +130,7 @@ def drain_rates_by_horizon(balance: Series, bucket: Bucket) -> tuple[DrainRate, 
         return ()
     rates_by_duration: dict[int, DrainRate] = {}
     for minutes in HORIZONS_MIN:
-        horizon_s = minutes * _MINUTE_S
+        horizon_s = minutes * _MINUTE_S * bucket.time_scale
         if horizon_s < _MIN_PERIODS * balance.period_s:
             continue
         earlier = balance.newest_at_or_before(newest.start_at_s - horizon_s)
@@ -178,7 +181,7 @@ def forecast(balance: Series, *, bucket: Bucket, age_s: float) -> Forecast:
     highest_drain = bucket.highest_drain_per_s
     drain_rates = drain_rates_by_horizon(balance, bucket)
     soonest = max(0.0, credits_left / highest_drain - age_s) if highest_drain else None
-    five_minute_rate = _five_minute_rate(drain_rates)
+    five_minute_rate = _five_minute_rate(drain_rates, bucket.time_scale)
     estimate = _select_estimate(drain_rates, five_minute_rate, credits_left)
     if soonest is None or estimate is None:
         return Forecast(
@@ -194,7 +197,8 @@ def forecast(balance: Series, *, bucket: Bucket, age_s: float) -> Forecast:
     def empty_in(rate: float) -> float:
         return max(soonest, credits_left / rate - age_s)
 
-    confirmed_rate, recent_rate = _confirmed_rate(drain_rates, credits_left, age_s), _recent_rate(drain_rates)
+    confirmed_rate = _confirmed_rate(drain_rates, credits_left, age_s, bucket.time_scale)
+    recent_rate = _recent_rate(drain_rates, bucket.time_scale)
     return Forecast(
         is_draining=True,
         drain_per_s=estimate.credits_per_s,
@@ -209,11 +213,10 @@ def forecast(balance: Series, *, bucket: Bucket, age_s: float) -> Forecast:
     )
 
 
-def _five_minute_rate(drain_rates: tuple[DrainRate, ...]) -> DrainRate | None:
+def _five_minute_rate(drain_rates: tuple[DrainRate, ...], time_scale: int) -> DrainRate | None:
     """The drain over about five minutes, or over the longest horizon if the samples do not reach so far."""
-    longer = (
-        drain_rate for drain_rate in drain_rates if drain_rate.duration_s >= _STEADY_DRAIN_MIN * _MINUTE_S
-    )
+    least_s = _STEADY_DRAIN_MIN * _MINUTE_S * time_scale
+    longer = (drain_rate for drain_rate in drain_rates if drain_rate.duration_s >= least_s)
     return next(longer, drain_rates[-1] if drain_rates else None)
 
 
@@ -240,7 +243,9 @@ def _is_within_extrapolation(drain_rate: DrainRate, credits_left: float) -> bool
     return credits_left / drain_rate.credits_per_s <= EXTRAPOLATION_FACTOR * drain_rate.duration_s
 
 
-def _confirmed_rate(drain_rates: tuple[DrainRate, ...], credits_left: float, age_s: float) -> float:
+def _confirmed_rate(
+    drain_rates: tuple[DrainRate, ...], credits_left: float, age_s: float, time_scale: int
+) -> float:
     """The confirmed drain rate; 0 or less if no drain is confirmed.
 
     It is the fastest rate that qualifies, limited by the slowest rate of the last 20 minutes.
@@ -251,15 +256,17 @@ def _confirmed_rate(drain_rates: tuple[DrainRate, ...], credits_left: float, age
         for d in falling
         if credits_left / d.credits_per_s - age_s <= CONFIRMATION_FACTOR * d.duration_s
     ]
-    short_rates = [d.credits_per_s for d in drain_rates if d.duration_s <= _SHORT_HORIZON_S] or [
+    short_s = _SHORT_HORIZON_S * time_scale
+    short_rates = [d.credits_per_s for d in drain_rates if d.duration_s <= short_s] or [
         drain_rates[-1].credits_per_s
     ]
     return min(max(confirmed_rates), *short_rates) if confirmed_rates else 0.0
 
 
-def _recent_rate(drain_rates: tuple[DrainRate, ...]) -> float:
+def _recent_rate(drain_rates: tuple[DrainRate, ...], time_scale: int) -> float:
+    recent_s = _RECENT_S * time_scale
     return next(
-        (d.credits_per_s for d in drain_rates if d.duration_s >= _RECENT_S), drain_rates[-1].credits_per_s
+        (d.credits_per_s for d in drain_rates if d.duration_s >= recent_s), drain_rates[-1].credits_per_s
     )
 
 

@@ -104,6 +104,11 @@ class Volume:
         return self.volume_id
 
     @property
+    def metric_id(self) -> str:
+        """The value of the dimension of its metrics."""
+        return self.volume_id
+
+    @property
     def resource_type(self) -> ResourceType:
         return ResourceType.EBS
 

@@ -34,6 +34,11 @@ class Instance:
         return self.instance_id
 
     @property
+    def metric_id(self) -> str:
+        """The value of the dimension of its metrics."""
+        return self.instance_id
+
+    @property
     def resource_type(self) -> ResourceType:
         return ResourceType.INSTANCE
 

@@ -33,6 +33,7 @@ INSTANCE_IO: Final = BucketKind(
     metric="EBSIOBalance%",
     dimension="InstanceId",
     period_s=_PERIOD_S,
+    companion="EBSReadOps",
 )
 INSTANCE_THROUGHPUT: Final = BucketKind(
     name="instance-throughput",
@@ -42,6 +43,7 @@ INSTANCE_THROUGHPUT: Final = BucketKind(
     metric="EBSByteBalance%",
     dimension="InstanceId",
     period_s=_PERIOD_S,
+    companion="EBSReadOps",
 )
 INSTANCE_KINDS: Final = (INSTANCE_IO, INSTANCE_THROUGHPUT)
 

@@ -4,11 +4,23 @@ from dataclasses import dataclass
 from typing import Final
 
 from burstwatch.core.buckets.bucket import BucketKind
-from burstwatch.core.buckets.series import Series, sum_of
+from burstwatch.core.buckets.series import PERIOD_S, Series, sum_of
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO
 from burstwatch.core.instances.larger_type import InstanceLoad
+from burstwatch.core.metric_spec import MetricSpec
 
 _BYTES_PER_MIB: Final = 2**20
+_PERIOD_S: Final = INSTANCE_IO.period_s
+
+INSTANCE_METRICS: Final = {
+    "read_ops": MetricSpec("EBSReadOps", "Sum", _PERIOD_S),
+    "write_ops": MetricSpec("EBSWriteOps", "Sum", _PERIOD_S),
+    "read_bytes": MetricSpec("EBSReadBytes", "Sum", _PERIOD_S),
+    "write_bytes": MetricSpec("EBSWriteBytes", "Sum", _PERIOD_S),
+    "iops_exceeded": MetricSpec("InstanceEBSIOPSExceededCheck", "Maximum", PERIOD_S),
+    "throughput_exceeded": MetricSpec("InstanceEBSThroughputExceededCheck", "Maximum", PERIOD_S),
+}
+"""What is read of an instance in trouble. The checks come by the minute, also without detailed monitoring."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -526,15 +526,10 @@ class Policy:
 
     def watching(self, kinds: Collection[ResourceType]) -> Self:
         """The policy with these kinds of resources watched and no other; volumes of the types that it has."""
-        resources = self.resources
-        return replace(
-            self,
-            resources=replace(
-                resources,
-                ebs=replace(resources.ebs, watch=ResourceType.EBS in kinds),
-                instance=replace(resources.instance, watch=ResourceType.INSTANCE in kinds),
-            ),
-        )
+        watches = {
+            str(kind): replace(getattr(self.resources, kind), watch=kind in kinds) for kind in ResourceType
+        }
+        return replace(self, resources=replace(self.resources, **watches))
 
     def to_mapping(self) -> dict[str, Any]:
         """The document from which this policy would be read, with every default."""

@@ -87,17 +87,68 @@ class InstancePolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EfsPolicy:
+    """How EFS file systems in bursting mode are watched: hours of warning, and then days without credits."""
+
+    watch: bool = setting(
+        parse_flag, False, "whether the burst credits of EFS file systems are watched", unit="true or false"
+    )
+    # Ten minutes for the period by which the metric is read, and five more to appear.
+    metric_lag: timedelta = setting(
+        parse_duration,
+        timedelta(minutes=15),
+        "CloudWatch shows a period of ten minutes this long after its start, at the latest",
+    )
+    act_lead: timedelta = setting(
+        parse_duration, _PERSON_LEAD, "time to act; only people change file systems"
+    )
+    critical_within: timedelta = setting(
+        parse_duration,
+        timedelta(hours=3),
+        "critical when a drain that lasted twice as long ends within this time, 5h at most",
+    )
+    warning_within: timedelta = setting(
+        parse_duration, timedelta(hours=12), "warning when empty within this time"
+    )
+
+    def faults(self) -> Iterator[Fault]:
+        """Settings out of their range."""
+        path = "resources.efs"
+        # A period counts when it has been over for five minutes, so that none of its minutes is missing.
+        yield from range_faults(f"{path}.metric_lag", self.metric_lag, 15 * _MINUTE, _HOUR)
+        yield from range_faults(f"{path}.act_lead", self.act_lead, _MINUTE, 4 * _HOUR)
+        yield from range_faults(f"{path}.critical_within", self.critical_within, _MINUTE, 5 * _HOUR)
+        if self.warning_within <= self.critical_within:
+            yield Fault(f"{path}.warning_within", "must be above critical_within")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RdsPolicy:
+    """How RDS databases are watched: storage as gp2 volumes are, classes as instances are."""
+
+    watch: bool = setting(
+        parse_flag, False, "whether the burst credits of RDS databases are watched", unit="true or false"
+    )
+    act_lead: timedelta = setting(parse_duration, _PERSON_LEAD, "time to act; only people change databases")
+
+    def faults(self) -> Iterator[Fault]:
+        """Settings out of their range."""
+        yield from range_faults("resources.rds.act_lead", self.act_lead, _MINUTE, _DAY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResourcesPolicy:
     """What is watched. A new kind is watched only when a policy says so: an upgrade changes no bill."""
 
     ebs: EbsPolicy = field(default_factory=EbsPolicy)
     instance: InstancePolicy = field(default_factory=InstancePolicy)
+    efs: EfsPolicy = field(default_factory=EfsPolicy)
+    rds: RdsPolicy = field(default_factory=RdsPolicy)
 
     @property
     def watched(self) -> tuple[ResourceType, ...]:
         """The kinds that are watched."""
-        watches = {ResourceType.EBS: self.ebs.watch, ResourceType.INSTANCE: self.instance.watch}
-        return tuple(resource_type for resource_type, is_watched in watches.items() if is_watched)
+        return tuple(resource_type for resource_type in ResourceType if getattr(self, resource_type).watch)
 
     @property
     def volume_types(self) -> frozenset[str]:
@@ -106,7 +157,8 @@ class ResourcesPolicy:
 
     def faults(self) -> Iterator[Fault]:
         """Settings out of their range."""
-        yield from self.ebs.faults()
-        yield from self.instance.faults()
+        for resource_type in ResourceType:
+            yield from getattr(self, resource_type).faults()
         if not self.watched:
-            yield Fault("resources", "nothing is watched; set watch: true below ebs or instance")
+            kinds = f"{', '.join(list(ResourceType)[:-1])} or {list(ResourceType)[-1]}"
+            yield Fault("resources", f"nothing is watched; set watch: true below {kinds}")

@@ -4,6 +4,7 @@ from math import ceil
 from typing import Final
 
 from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.ebs.hdd_bucket import HDD_RATES
 from burstwatch.core.ebs.pricing import PRICE_SOURCE, US_EAST_1, Configuration, VolumeType, usd_per_month
 from burstwatch.core.ebs.sizing import GP3_MIN_MIB_S, TYPE_LIMITS
@@ -17,7 +18,7 @@ from burstwatch.core.text import format_usd
 _GP3_IOPS: Final = TYPE_LIMITS[VolumeType.GP3].min_iops
 
 
-def is_flippable(resource: Volume | Instance) -> bool:
+def is_flippable(resource: Resource) -> bool:
     """Whether the watchdog may change it at all: an EBS volume that is not st1 or sc1."""
     return isinstance(resource, Volume) and resource.volume_type not in HDD_RATES
 

@@ -16,7 +16,7 @@ from burstwatch.core.alerts.alert import (
     runbook_link,
 )
 from burstwatch.core.assessment.assess import UnknownReason
-from burstwatch.core.assessment.assess_instance import instance_not_polled_reason
+from burstwatch.core.assessment.resource_buckets import why_not_polled
 from burstwatch.core.assessment.severity import Level, explain_level
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.reconcile import LATE_INTENT_MEMORY_S
@@ -178,7 +178,7 @@ def _is_worth_keeping(state: VolumeState, evaluation: VolumeEvaluation, now_s: i
     assessment = evaluation.assessment
     is_polled = (
         isinstance(assessment.resource, Volume)
-        or instance_not_polled_reason(assessment.resource, assessment.kind) is None
+        or why_not_polled(assessment.resource, assessment.kind) is None
     )
     is_refilling = reading.unknown_reason is UnknownReason.DETACHED and reading.balance_pct is not None
     is_remembered = (is_polled and reading.unknown_reason in _REMEMBERED_REASONS) or is_refilling

@@ -21,8 +21,11 @@ from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.resource_type import ResourceType
 
-INSTANCE_TROUBLE_METRICS: Final = 6
-"""What is read of an instance with an alerting level: operations and bytes, and the two exceeded checks."""
+_TROUBLE_METRICS: Final = {ResourceType.INSTANCE: 6, ResourceType.EFS: 0, ResourceType.RDS: 0}
+"""What is read of a resource in trouble at each poll, besides its balance.
+
+Of an instance: operations and bytes, and the two exceeded checks. Of other kinds, more is read for an alert.
+"""
 
 
 class Action(StrEnum):
@@ -79,8 +82,8 @@ class Decision:
     @property
     def metric_count(self) -> int:
         """How many CloudWatch metrics the next poll of the bucket reads."""
-        if self.assessment.resource.resource_type is ResourceType.INSTANCE:
-            return 1 + (INSTANCE_TROUBLE_METRICS if self.level.is_alerting else 0)
+        if (trouble_metrics := _TROUBLE_METRICS.get(self.assessment.resource.resource_type)) is not None:
+            return 1 + (trouble_metrics if self.level.is_alerting else 0)
         if self.flip is not None and self.flip.status is FlipStatus.ON_TARGET:
             return 0 if self.flip.is_permanent else 2
         if self.flip is not None:

@@ -9,6 +9,7 @@ from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Policy
+from burstwatch.core.resource_type import is_volume_subject, type_of_id
 from burstwatch.core.watch.build_change import make_entry
 from burstwatch.core.watch.decision import TickContext
 from burstwatch.core.watch.next_poll import FOCUS_S
@@ -44,6 +45,8 @@ def drop_state(state: VolumeState, reason: str, *, policy: Policy, context: Tick
     now_s = int(context.now_s)
     new_state = replace(state, revision=max(state.revision + 1, now_s), level=Level.OK, level_since_s=now_s)
     alerts: tuple[Alert, ...] = ()
+    is_volume = is_volume_subject(state.volume_id)
+    place = {"region": context.location.region, "account": context.location.account}
     if state.alerts.is_open:
         alerts = (
             Alert(
@@ -53,11 +56,8 @@ def drop_state(state: VolumeState, reason: str, *, policy: Policy, context: Tick
                 previous_level=state.alerts.open_level or state.level,
                 volume_id=state.volume_id,
                 at_s=now_s,
-                volume={
-                    "volume_id": state.volume_id,
-                    "region": context.location.region,
-                    "account": context.location.account,
-                },
+                volume={"volume_id": state.volume_id} | place if is_volume else {},
+                resource={} if is_volume else _describe_gone(state.volume_id) | place,
                 reading={"unknown_because": reason},
                 runbook=runbook_link(AlertKind.RECOVERED, policy.alerts.runbooks_url),
             ),
@@ -73,3 +73,9 @@ def drop_state(state: VolumeState, reason: str, *, policy: Policy, context: Tick
         entries=tuple(entries),
         alerts=alerts,
     )
+
+
+def _describe_gone(subject: str) -> dict[str, str | None]:
+    """What an alert says of a resource of which nothing is left but its key in the ledger."""
+    resource_id, _, bucket = subject.partition("#")
+    return {"resource_id": resource_id, "resource_type": str(type_of_id(subject)), "bucket": bucket}

@@ -13,7 +13,10 @@ from burstwatch.core.watch.cadence import focus_interval_s, longest_interval_s, 
 from burstwatch.core.watch.record_reading import is_newly_missing_data
 
 FOCUS_S: Final = 60
-"""The interval of the focus tick: nothing is polled more often."""
+"""The interval of the focus tick: nothing is polled more often.
+
+A bucket that lasts some times as long is read by periods that are as much longer, and polled as often.
+"""
 
 _PERMANENT_FLIP_POLL_S: Final = 12 * 3600
 """A judgement: twice a day is enough to see whether a permanently flipped volume is still on its target."""
@@ -27,30 +30,30 @@ def level_interval_s(
 ) -> int | None:
     """Seconds to the next poll by the level alone; None if the volume is calm and the sweep is enough."""
     if is_newly_missing_data(assessment, old_state, policy, now_s):
-        return FOCUS_S
+        return FOCUS_S * assessment.bucket.time_scale
     return _focus_interval_s(assessment, level, policy=policy)
 
 
 def _focus_interval_s(assessment: Assessment, level: Level, *, policy: Policy) -> int | None:
     """Seconds to the next poll; None if the volume is calm and the sweep is enough."""
-    cadence = policy.cadence
+    cadence, soonest_s = policy.cadence, FOCUS_S * assessment.bucket.time_scale
     if assessment.unknown_reason is not None:
         # A gp2 volume counts as not burstable only while it is modified, and when its return is first seen:
         # its bucket may be almost empty then.
         is_back = assessment.unknown_reason is UnknownReason.NOT_BURSTABLE_TYPE and assessment.volume.is_gp2
         watched = assessment.unknown_reason in (UnknownReason.READ_FAILED, UnknownReason.TOO_NEW)
-        return FOCUS_S if watched or is_back else None
+        return soonest_s if watched or is_back else None
     assert assessment.credits_left is not None
     assert assessment.age_s is not None
     is_settling = assessment.arrived_at_s is not None or assessment.modified_at_s is not None
     credits_left, bucket = assessment.credits_left, assessment.bucket
     if not level.is_alerting and _may_soon_warn(assessment.forecast, policy):
-        return FOCUS_S
+        return soonest_s
     if level is Level.OK and not is_settling:
         longest_s = longest_interval_s(bucket, credits_left, cadence, assessment.age_s)
         if longest_s >= sweep_interval_s(bucket, cadence):
             return None
-    return focus_interval_s(bucket, credits_left, cadence, assessment.age_s)
+    return max(soonest_s, focus_interval_s(bucket, credits_left, cadence, assessment.age_s))
 
 
 def _may_soon_warn(forecast: Forecast | None, policy: Policy) -> bool:

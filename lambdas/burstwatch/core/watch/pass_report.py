@@ -10,10 +10,13 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import PERIOD_S
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
+from burstwatch.core.efs.efs_bucket import MIB, baseline_per_s
+from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import Flip, Hold, configuration_to_document
 from burstwatch.core.policy.policy import FOCUS_TICK, CadencePolicy
+from burstwatch.core.rds.db_instance import DbInstance
 from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.text import format_instant, instant_or_none, rounded_or_none, tenths_or_none
 from burstwatch.core.watch.api_cost import usd_per_month_idle, usd_per_month_now
@@ -24,7 +27,10 @@ from burstwatch.core.watch.fleet_summary import FleetSummary
 if TYPE_CHECKING:
     from documents.report import ReportDocument
     from documents.shared import (
+        AdvisedDocument,
         BucketDocument,
+        DatabaseDocument,
+        FileSystemDocument,
         InstanceDocument,
         OutcomeDocument,
         StandingFlipDocument,
@@ -163,20 +169,22 @@ class PassReport:
             first.setdefault(decision.assessment.resource.resource_id, decision)
         return list(first.values())
 
-    @property
-    def _by_instance(self) -> dict[str, list[Decision]]:
-        """The decisions about the buckets of each instance, by its ID, the most urgent first."""
+    def _buckets_of(self, kind: ResourceType) -> list[list[Decision]]:
+        """The decisions about the buckets of each resource of a kind, the most urgent first."""
         grouped: dict[str, list[Decision]] = {}
         for decision in sort_by_urgency(self.decisions):
-            if decision.assessment.resource.resource_type is ResourceType.INSTANCE:
+            if decision.assessment.resource.resource_type is kind:
                 grouped.setdefault(decision.assessment.resource.resource_id, []).append(decision)
-        return grouped
+        return list(grouped.values())
 
     def to_document(self) -> "ReportDocument":
         """The report as ``--json`` prints it; absent numbers are null, keys never disappear."""
         volumes = [d for d in self.decisions if d.assessment.resource.resource_type is ResourceType.EBS]
-        instances = self._by_instance
-        by_level = Counter(d.level for d in volumes) + Counter(map(level_of_resource, instances.values()))
+        instances, file_systems, databases = map(
+            self._buckets_of, (ResourceType.INSTANCE, ResourceType.EFS, ResourceType.RDS)
+        )
+        others = [*instances, *file_systems, *databases]
+        by_level = Counter(d.level for d in volumes) + Counter(map(level_of_resource, others))
         return {
             "schema": SCHEMA,
             "generated_at": format_instant(self.now_s),
@@ -185,15 +193,12 @@ class PassReport:
             "volumes": [
                 describe_decision(d, self.now_s, self.outcome_of(d)) for d in sort_by_urgency(volumes)
             ],
-            "instances": [
-                describe_instance(decisions, self.outcome_of(decisions[0]))
-                for decisions in instances.values()
-            ],
-            "file_systems": [],
-            "databases": [],
+            "instances": [describe_instance(item, self.outcome_of(item[0])) for item in instances],
+            "file_systems": [describe_file_system(item, self.outcome_of(item[0])) for item in file_systems],
+            "databases": [describe_database(item, self.outcome_of(item[0])) for item in databases],
             "totals": {
                 "volumes": len(volumes),
-                "resources": len(volumes) + len(instances),
+                "resources": len(volumes) + len(others),
                 "by_level": dict(by_level),
                 "flipped": self.count(OutcomeStatus.FLIPPED),
                 "flipped_back": self.count(OutcomeStatus.FLIPPED_BACK),
@@ -276,17 +281,54 @@ def describe_bucket(decision: Decision) -> "BucketDocument":
 
 def describe_instance(decisions: Sequence[Decision], outcome: Outcome) -> "InstanceDocument":
     """One instance of the report, by the decisions about its buckets, the most urgent first."""
-    first = decisions[0]
-    instance = first.assessment.resource
+    instance = decisions[0].assessment.resource
     assert isinstance(instance, Instance)
-    level = level_of_resource(decisions)
-    is_unknown = level is Level.UNKNOWN
     return {
-        "resource_id": instance.instance_id,
-        "resource_type": instance.resource_type,
-        "name": instance.name,
+        **_describe_advised(decisions, outcome),
         "instance_type": instance.instance_type,
         "volume_ids": list(instance.volume_ids),
+    }
+
+
+def describe_file_system(decisions: Sequence[Decision], outcome: Outcome) -> "FileSystemDocument":
+    """One file system of the report; a file system has one bucket."""
+    file_system = decisions[0].assessment.resource
+    assert isinstance(file_system, FileSystem)
+    return {
+        **_describe_advised(decisions, outcome),
+        "throughput_mode": file_system.throughput_mode,
+        "provisioned_mib_s": file_system.provisioned_mib_s,
+        "state": file_system.state,
+        "size_bytes": file_system.size_bytes,
+        "standard_bytes": file_system.standard_bytes,
+        "baseline_mib_s": round(baseline_per_s(file_system.standard_bytes) / MIB, 2),
+    }
+
+
+def describe_database(decisions: Sequence[Decision], outcome: Outcome) -> "DatabaseDocument":
+    """One database of the report, by the decisions about its buckets, the most urgent first."""
+    database = decisions[0].assessment.resource
+    assert isinstance(database, DbInstance)
+    return {
+        **_describe_advised(decisions, outcome),
+        "engine": database.engine,
+        "instance_class": database.instance_class,
+        "storage_type": database.storage_type,
+        "allocated_gib": database.allocated_gib,
+        "status": database.status,
+        "replica_of": database.replica_of,
+        "cluster_id": database.cluster_id,
+    }
+
+
+def _describe_advised(decisions: Sequence[Decision], outcome: Outcome) -> "AdvisedDocument":
+    """What all resources have in common that the watchdog never changes."""
+    first, level = decisions[0], level_of_resource(decisions)
+    resource, is_unknown = first.assessment.resource, level is Level.UNKNOWN
+    return {
+        "resource_id": resource.resource_id,
+        "resource_type": resource.resource_type,
+        "name": resource.name,
         "level": level,
         "unknown_reason": first.assessment.unknown_reason if is_unknown else None,
         "unknown_because": first.assessment.unknown_because if is_unknown else None,

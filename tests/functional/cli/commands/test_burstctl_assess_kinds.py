@@ -71,7 +71,7 @@ def test_without_the_option_the_policy_decides_which_kinds(cli, lab):
 def test_an_unknown_kind_is_a_usage_error_before_any_call(cli, lab):
     result = cli.run("assess", "--kind", "ebs,floppy")
     assert result.code == 2
-    assert "'floppy' is not a kind of resource.\n  fix: write some of ebs, instance" in result.err
+    assert "'floppy' is not a kind of resource.\n  fix: write some of ebs, instance, efs, rds" in result.err
     assert not lab.faults.call_counts()
 
 

@@ -22,7 +22,7 @@ from burstctl.watch.exporter_collector import FleetCollector
 from burstctl.watch.exporter_http_server import metrics_server
 from burstctl.watch.exporter_metrics import MAX_VOLUMES, METRICS, MetricKind
 from burstctl.watch.loop import FinishedPass, PassStatus
-from burstwatch.core.assessment.assess_instance import InstanceReading, assess_instance
+from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
@@ -125,10 +125,10 @@ def a_draining_instance():
         for number in range(2)
     )
     return a_decision(
-        assess_instance(
+        assess_resource(
             an_instance(tags={"Name": "build-host"}, ceilings=ceilings),
             INSTANCE_IO,
-            InstanceReading(balance=sparse_balances(*(17.28 - 0.88 * index for index in range(7)))),
+            BucketReading(balance=sparse_balances(*(17.28 - 0.88 * index for index in range(7)))),
             now_s=at("12:00"),
             telemetry=Policy().telemetry,
         )

@@ -25,7 +25,7 @@ from burstctl.timeline.intervals import EVENT_LETTERS, TimelineEvent
 from burstctl.timeline.timeline import TimelineInput, build_timeline
 from burstctl.timeline.window_intervals import WindowInterval
 from burstwatch.core.alerts.alert import AlertKind
-from burstwatch.core.assessment.assess_instance import InstanceReading, assess_instance
+from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.instances.instance_buckets import INSTANCE_THROUGHPUT
@@ -97,10 +97,10 @@ def a_draining_instance() -> BucketPlot:
     balance = tuple(100.0 - 0.16 * max(0, n - 47) * 5 for n in range(71))
     instance = an_instance(instance_id="i-0fedcba9876543210", tags={"Name": "build-host"})
     series = Series(starts, balance, 300)
-    assessment = assess_instance(
+    assessment = assess_resource(
         instance,
         INSTANCE_THROUGHPUT,
-        InstanceReading(balance=series),
+        BucketReading(balance=series),
         now_s=at("12:00"),
         telemetry=Policy().telemetry,
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from burstctl.timeline.data_gap import DataGapReason
-from burstctl.timeline.drawn_bucket import drawn_instance, drawn_volume
+from burstctl.timeline.drawn_bucket import drawn_advised, drawn_volume
 from burstctl.timeline.timeline import (
     TimelineInput,
     build_timeline,
@@ -11,7 +11,7 @@ from burstctl.timeline.timeline import (
     downsample,
 )
 from burstwatch.core.assessment.assess import UnknownReason
-from burstwatch.core.assessment.assess_instance import InstanceReading, assess_instance
+from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT
@@ -224,7 +224,7 @@ def test_entries_from_a_clock_that_is_ahead_are_left_out():
 
 def an_instance_chronology(kind, history, *, instance=None, now=NOW, **fields):
     inputs = TimelineInput(
-        drawn=drawn_instance(instance or an_instance(), kind),
+        drawn=drawn_advised(instance or an_instance(), kind),
         history=history,
         start_s=int(at("11:00")),
         now_s=at(now),
@@ -275,10 +275,10 @@ def test_before_its_last_start_an_instance_was_not_running():
 
 def test_a_gap_of_an_instance_has_the_reason_that_the_assessment_knows():
     instance = an_instance(has_detailed_monitoring=True)
-    assessment = assess_instance(
+    assessment = assess_resource(
         instance,
         INSTANCE_THROUGHPUT,
-        InstanceReading(balance=Series(), publishes_others=True),
+        BucketReading(balance=Series(), publishes_others=True),
         now_s=at(NOW),
         telemetry=Policy().telemetry,
     )

@@ -16,7 +16,7 @@ from burstctl.which.limits import (
     unknown_instance_limits,
     volume_limits,
 )
-from burstwatch.core.assessment.assess_instance import InstanceReading, assess_instance
+from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
@@ -86,10 +86,10 @@ def of_instance(io=None, throughput=None, *, load_iops=None, io_exceeded=Series(
         InstanceFacts(
             instance=instance,
             assessments={
-                kind: assess_instance(
+                kind: assess_resource(
                     instance,
                     kind,
-                    InstanceReading(balance=reading),
+                    BucketReading(balance=reading),
                     now_s=NOW_S,
                     telemetry=Policy().telemetry,
                 )

@@ -261,6 +261,14 @@ def test_the_defaults_are_what_is_documented():
                 "critical_within": "15m",
                 "warning_within": "1h",
             },
+            "efs": {
+                "watch": "false",
+                "metric_lag": "15m",
+                "act_lead": "30m",
+                "critical_within": "3h",
+                "warning_within": "12h",
+            },
+            "rds": {"watch": "false", "act_lead": "30m"},
         },
         "windows": {},
     }

@@ -1,4 +1,4 @@
-"""Which buckets of instances are due at a tick."""
+"""Which buckets of resources other than volumes are due at a tick."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -6,10 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from burstwatch.core.assessment.assess import UnknownReason
-from burstwatch.core.assessment.assess_instance import instance_not_polled_reason
-from burstwatch.core.buckets.bucket import BucketKind
-from burstwatch.core.instances.instance import Instance
-from burstwatch.core.instances.instance_buckets import INSTANCE_KINDS, instance_bucket
+from burstwatch.core.assessment.resource import AdvisedResource
+from burstwatch.core.assessment.resource_buckets import (
+    bucket_kinds_of,
+    bucket_or_unknown,
+    facts_that_matter,
+    find_bucket,
+    why_not_polled,
+)
+from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.ledger.ledger import FleetSnapshot
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.bucket_policy import BucketPolicies
@@ -23,40 +28,40 @@ _RARELY_POLLED: Final = frozenset({UnknownReason.NO_SUCH_BUCKET, UnknownReason.D
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueBucket:
-    """A bucket of an instance to poll now; ``has_arrived``: it is new or changed since the last sweep."""
+    """A bucket to poll now; ``has_arrived``: it is new or changed since the last sweep."""
 
-    instance: Instance
+    resource: AdvisedResource
     kind: BucketKind
     has_arrived: bool = False
 
     @property
     def subject(self) -> str:
         """Its key in the ledger."""
-        return subject_of(self.instance.resource_type, self.instance.instance_id, self.kind.name)
+        return subject_of(self.resource.resource_type, self.resource.resource_id, self.kind.name)
+
+    @property
+    def bucket(self) -> Bucket:
+        """The bucket; one with a capacity of 0 if it has none."""
+        return bucket_or_unknown(self.resource, self.kind)
 
     @property
     def is_polled(self) -> bool:
         """Whether reading its balance is of use."""
-        return instance_not_polled_reason(self.instance, self.kind) is None
+        return why_not_polled(self.resource, self.kind) is None
 
 
-def buckets_of(instances: Iterable[Instance]) -> Iterator[DueBucket]:
-    """Both buckets of each instance."""
-    return (DueBucket(instance=instance, kind=kind) for instance in instances for kind in INSTANCE_KINDS)
+def buckets_of(resources: Iterable[AdvisedResource]) -> Iterator[DueBucket]:
+    """Every bucket that each resource may have."""
+    return (
+        DueBucket(resource=resource, kind=kind)
+        for resource in resources
+        for kind in bucket_kinds_of(resource)
+    )
 
 
 def bucket_fingerprint(due: DueBucket, policies: BucketPolicies) -> int:
-    """64 bits that change if the bucket must be polled again: another type, volumes or monitoring."""
-    instance = due.instance
-    return fingerprint_of(
-        (
-            due.subject,
-            instance.instance_type,
-            instance.launched_at.timestamp(),
-            instance.has_detailed_monitoring,
-            _sweep_ticks(due, policies),
-        )
-    )
+    """64 bits that change if the bucket must be polled again: the resource has changed."""
+    return fingerprint_of((due.subject, *facts_that_matter(due.resource), _sweep_ticks(due, policies)))
 
 
 def due_buckets_in_sweep(
@@ -97,5 +102,5 @@ def _ticks_between_polls(due: DueBucket, state: VolumeState | None, policies: Bu
 
 
 def _sweep_ticks(due: DueBucket, policies: BucketPolicies) -> int:
-    bucket = instance_bucket(due.instance, due.kind)
+    bucket = find_bucket(due.resource, due.kind)
     return 1 if bucket is None else sweep_ticks(bucket, policies.of(due.kind, bucket).cadence)

@@ -4,11 +4,11 @@ from datetime import timedelta
 import pytest
 
 from burstwatch.core.assessment.assess import UnknownReason
-from burstwatch.core.assessment.assess_instance import (
-    InstanceReading,
-    assess_instance,
-    instance_not_polled_reason,
+from burstwatch.core.assessment.assess_resource import (
+    BucketReading,
+    assess_resource,
 )
+from burstwatch.core.assessment.resource_buckets import why_not_polled
 from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
@@ -24,10 +24,10 @@ GAP = Series(period_s=300)
 
 
 def assess(balance=None, *, instance=None, kind=INSTANCE_IO, now="12:00", **reading):
-    return assess_instance(
+    return assess_resource(
         instance or an_instance(ceilings=TWO_VOLUMES),
         kind,
-        InstanceReading(balance=balance, **reading),
+        BucketReading(balance=balance, **reading),
         now_s=at(now),
         telemetry=Policy().telemetry,
     )
@@ -47,7 +47,8 @@ def assess(balance=None, *, instance=None, kind=INSTANCE_IO, now="12:00", **read
     ],
 )
 def test_what_need_not_be_read_has_a_reason(changes, kind, reason):
-    assert instance_not_polled_reason(an_instance(**changes), kind) is reason
+    not_polled = why_not_polled(an_instance(**changes), kind)
+    assert (not_polled.reason if not_polled else None) is reason
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,135 @@
+"""What is known now about one bucket of a resource other than a volume."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from burstwatch.core.assessment.assess import Assessment, UnknownReason
+from burstwatch.core.assessment.resource import AdvisedResource, type_name_of
+from burstwatch.core.assessment.resource_buckets import bucket_or_unknown, started_at, why_not_polled
+from burstwatch.core.buckets.bucket import Bucket, BucketKind
+from burstwatch.core.buckets.forecast import forecast
+from burstwatch.core.buckets.series import PERIOD_S, Series
+from burstwatch.core.instances.balance import find_reset, observed_capacity
+from burstwatch.core.instances.instance import Instance
+from burstwatch.core.policy.policy import TelemetryPolicy
+
+METRIC_LATENESS_S: Final = 5 * PERIOD_S
+"""A judgement: how late a datapoint may be, because AWS documents no delay."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketReading:
+    """What one poll returned about one bucket.
+
+    Attributes:
+        balance: the samples of its metric; None if the read failed, empty if there is a gap.
+        read_error: why the read failed.
+        load: sums of what the bucket counts, by the period; None if they were not read.
+        publishes_others: whether CloudWatch has recent datapoints of the companion of its metric; None if
+            that was not read.
+        was_seen: whether an earlier poll saw a balance of this bucket.
+        arrived_at_s: when the resource was found new or changed; None if that is long ago.
+    """
+
+    balance: Series | None = None
+    read_error: str | None = None
+    load: Series | None = None
+    publishes_others: bool | None = None
+    was_seen: bool = False
+    arrived_at_s: int | None = None
+
+
+def assess_resource(
+    resource: AdvisedResource,
+    kind: BucketKind,
+    reading: BucketReading,
+    *,
+    now_s: float,
+    telemetry: TelemetryPolicy,
+) -> Assessment:
+    """Turn the reading of one poll into facts about one bucket.
+
+    AWS publishes the balances of instances for basic monitoring only, and for some types only. So a missing
+    one proves nothing, and is never read as full.
+    """
+    bucket = bucket_or_unknown(resource, kind)
+
+    def unknown(reason: UnknownReason, detail: str | None = None) -> Assessment:
+        return Assessment(
+            resource=resource,
+            kind=kind,
+            bucket=bucket,
+            unknown_reason=reason,
+            unknown_because=detail,
+            arrived_at_s=reading.arrived_at_s,
+        )
+
+    if (not_polled := why_not_polled(resource, kind)) is not None:
+        return unknown(*not_polled)
+    if reading.balance is None:
+        return unknown(UnknownReason.READ_FAILED, reading.read_error)
+    closed = _in_per_cent(reading.balance.closed_by(_settled_by_s(kind, now_s)), kind, bucket)
+    newest = closed.newest
+    if newest is None or now_s - newest.end_at_s >= telemetry.gap_after.total_seconds():
+        return unknown(*_missing_datapoint_reason(resource, kind, reading, now_s=now_s, telemetry=telemetry))
+    reset_at_s = find_reset(closed, bucket) if kind.companion else None
+    balance = closed if reset_at_s is None else closed.since(reset_at_s)
+    age_s = max(0.0, now_s - newest.end_at_s)
+    return Assessment(
+        resource=resource,
+        kind=kind,
+        bucket=bucket,
+        sample=newest,
+        age_s=age_s,
+        spacing_s=closed.spacing_s,
+        # The slopes before a reset say nothing about what comes after it.
+        forecast=forecast(balance, bucket=bucket, age_s=age_s),
+        balance=balance,
+        arrived_at_s=reading.arrived_at_s,
+        reset_at_s=reset_at_s,
+        observed_capacity=observed_capacity(balance, reading.load, bucket) if reading.load else None,
+    )
+
+
+def _settled_by_s(kind: BucketKind, now_s: float) -> float:
+    """Until when a period is complete: one that consists of shorter ones lacks those that are late."""
+    return now_s - METRIC_LATENESS_S if kind.is_aggregated else now_s
+
+
+def _in_per_cent(balance: Series, kind: BucketKind, bucket: Bucket) -> Series:
+    if not kind.is_in_credits:
+        return balance
+    return Series(balance.starts_at_s, tuple(map(bucket.pct_of, balance.values)), balance.period_s)
+
+
+def _missing_datapoint_reason(
+    resource: AdvisedResource,
+    kind: BucketKind,
+    reading: BucketReading,
+    *,
+    now_s: float,
+    telemetry: TelemetryPolicy,
+) -> tuple[UnknownReason, str | None]:
+    started_at_s = max(started_at(resource).timestamp(), reading.arrived_at_s or 0)
+    if now_s - started_at_s < telemetry.too_new.total_seconds():
+        return UnknownReason.TOO_NEW, None
+    if isinstance(resource, Instance) and resource.has_detailed_monitoring:
+        return (
+            UnknownReason.DETAILED_MONITORING,
+            f"no datapoint; AWS publishes {kind.metric} for basic monitoring only, and it has detailed",
+        )
+    if reading.publishes_others and not reading.was_seen:
+        return (
+            UnknownReason.NO_SUCH_BUCKET,
+            f"CloudWatch has other metrics of it and no {kind.metric}: {type_name_of(resource)} has none",
+        )
+    minutes = min(telemetry.gap_after.total_seconds(), now_s - started_at_s) / 60
+    return UnknownReason.TELEMETRY_GAP, f"no datapoint for {minutes:.0f} min while {_alive(resource)}"
+
+
+def _alive(resource: AdvisedResource) -> str:
+    return (
+        "the instance is running"
+        if isinstance(resource, Instance)
+        else f"the {resource.resource_type.noun} exists"
+    )

@@ -1,0 +1,38 @@
+"""Amounts and rates in the unit of a bucket, as people read them: bytes become MiB/s, GiB and TiB."""
+
+from typing import Final
+
+BYTES: Final = "bytes"
+BYTES_PER_S: Final = "bytes/s"
+
+_MIB: Final = 2**20
+_GIB: Final = 2**30
+_TIB: Final = 2**40
+
+
+def format_rate(bytes_per_s: float) -> str:
+    """``2.8 MiB/s``, ``37 MiB/s``, ``0.05 MiB/s``."""
+    mib_s = bytes_per_s / _MIB
+    is_whole = mib_s == round(mib_s) or round(mib_s, 1) >= 10  # noqa: PLR2004 - digits that matter
+    digits = 0 if is_whole else 1 if mib_s >= 1 else 2
+    return f"{mib_s:,.{digits}f} MiB/s"
+
+
+def format_size(size_bytes: float) -> str:
+    """``1.05 TiB``, ``310 GiB``, ``0.5 GiB``."""
+    if size_bytes >= _TIB:
+        return f"{size_bytes / _TIB:,.2f} TiB"
+    gib = size_bytes / _GIB
+    return f"{gib:,.{0 if gib >= 10 or gib == round(gib) else 1}f} GiB"  # noqa: PLR2004 - digits that matter
+
+
+def format_drain(per_s: float, unit: str) -> str:
+    """The rate at which credits leave or enter a bucket: ``2,100 credits/s``, ``57 MiB/s``."""
+    if unit == BYTES:
+        return format_rate(per_s)
+    return f"{per_s:,.0f} {unit}/s" if per_s >= 10 else f"{per_s:.1f} {unit}/s"  # noqa: PLR2004 - one digit says too little
+
+
+def format_limit(per_s: float, rate_unit: str) -> str:
+    """A limit in its unit: ``300 IOPS``, ``77.5 MiB/s``; bytes per second as MiB/s."""
+    return format_rate(per_s) if rate_unit == BYTES_PER_S else f"{round(per_s, 1):,.10g} {rate_unit}"

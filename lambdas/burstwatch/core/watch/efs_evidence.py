@@ -1,0 +1,153 @@
+"""What is read of a file system in trouble: its load of a day, and the throughput mode that serves it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.assessment.assess_resource import METRIC_LATENESS_S
+from burstwatch.core.assessment.drain_cause import DrainMetrics
+from burstwatch.core.buckets.bucket import BucketKind
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.buckets.units import format_rate
+from burstwatch.core.durations import DAY_S
+from burstwatch.core.efs.efs_bucket import EFS_BYTES, limit_when_empty_per_s
+from burstwatch.core.efs.efs_text import describe_efs_outlook, describe_metered_load
+from burstwatch.core.efs.file_system import FileSystem
+from burstwatch.core.efs.mode_recommendation import EfsLoad, ModeRecommendation, recommend_mode
+from burstwatch.core.flips.recommendation import Recommendation
+from burstwatch.core.location import AwsLocation
+from burstwatch.core.metric_spec import MetricSpec
+from burstwatch.core.policy.policy import Policy
+from burstwatch.core.text import format_usd, rounded_or_none
+from burstwatch.core.watch.witness import lead_sentences
+
+_PERIOD_S: Final = 300
+EFS_DIMENSION: Final = EFS_BYTES.dimension
+EFS_SPAN_S: Final = DAY_S + 3 * _PERIOD_S
+"""Yesterday's load: a day before the newest datapoint."""
+EFS_METRICS: Final = {
+    "metered": MetricSpec("MeteredIOBytes", "Sum", _PERIOD_S),
+    "read": MetricSpec("DataReadIOBytes", "Sum", _PERIOD_S),
+    "written": MetricSpec("DataWriteIOBytes", "Sum", _PERIOD_S),
+    "credits": MetricSpec(EFS_BYTES.metric, "Minimum", _PERIOD_S),
+}
+_RECENT_S: Final = 1_800
+"""The load of the last half hour is what drains the bucket now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EfsEvidence:
+    """What was read of a file system by five minutes; what could not be read is not in ``series``."""
+
+    file_system: FileSystem
+    now_s: float
+    series: Mapping[str, Series] = field(default_factory=dict)
+
+    @property
+    def load(self) -> EfsLoad | None:
+        """The load of the last day, or since the file system exists; None if it was not read."""
+        if not {"metered", "read", "written"} <= self.series.keys():
+            return None
+        metered = self.series["metered"]
+        known_s = self.now_s - self.file_system.created_at.timestamp()
+        return EfsLoad(
+            read_bytes=sum(self.series["read"].values),
+            written_bytes=sum(self.series["written"].values),
+            peak_metered_per_s=max(metered.values, default=0.0) / _PERIOD_S,
+            duration_s=max(_PERIOD_S, min(DAY_S, known_s)),
+            was_throttled=min(self.series.get("credits", Series()).values, default=1.0) <= 0,
+        )
+
+    def mode_recommendation(self) -> ModeRecommendation | None:
+        """The mode that serves the load; None if the load was not read."""
+        load = self.load
+        return recommend_mode(self.file_system, load) if load is not None else None
+
+    def lasting_recommendation(self) -> ModeRecommendation | None:
+        """The mode if the load of the last half hour lasts; None if its load of a day says as much.
+
+        A load that has begun a few hours ago is hardly seen in a day, and may still empty the bucket.
+        """
+        by_day = self.mode_recommendation()
+        read, written, metered = map(self._recent_rate, ("read", "written", "metered"))
+        if by_day is None or by_day.command is not None or read is None or written is None or metered is None:
+            return None
+        load = EfsLoad(read_bytes=read * DAY_S, written_bytes=written * DAY_S, peak_metered_per_s=metered)
+        lasting = recommend_mode(self.file_system, load)
+        return lasting if lasting.command is not None else None
+
+    def load_of(self, _kind: BucketKind) -> None:
+        """AWS documents the capacity: no load is needed to find it."""
+        return
+
+    def drain_metrics(self, _kind: BucketKind) -> DrainMetrics | None:
+        """Credits are bytes, so operations do not explain a drain: ``witness`` has the bytes."""
+        return None
+
+    def advise(self, _assessment: Assessment, location: AwsLocation) -> Recommendation:
+        """The cheapest throughput mode that serves the load of a day, beside the others."""
+        recommendation = self.mode_recommendation()
+        if recommendation is None:
+            return Recommendation(action="look at MeteredIOBytes in CloudWatch: its load could not be read")
+        lasting = self.lasting_recommendation()
+        if lasting is not None:
+            by_day = f"By its load of a day, bursting mode is enough: {recommendation.chosen.reason}"
+            return Recommendation(
+                action=f"{lasting.command} --region {location.region}",
+                reasons=(
+                    *(caution.rstrip(".") for caution in lasting.cautions),
+                    f"{by_day}. If the load of the last half hour lasts: {lasting.reason}",
+                ),
+                caveat=lasting.blocked,
+            )
+        options = ", ".join(
+            f"{option} {format_usd(option.usd_per_month)}" for option in recommendation.options
+        )
+        command = recommendation.command
+        return Recommendation(
+            action=f"{command} --region {location.region}" if command else recommendation.reason,
+            reasons=(
+                f"By its load of a day, a month costs: {options}",
+                *(caution.rstrip(".") for caution in recommendation.cautions),
+                f"By its load of a day: {recommendation.reason}",
+            ),
+            caveat=recommendation.blocked,
+        )
+
+    def witness(self, assessment: Assessment, *, wanted_lead: timedelta, policy: Policy) -> dict[str, Any]:
+        """What the bucket will do in people's units, and the rate and kind of I/O that drain it."""
+        file_system, forecast = self.file_system, assessment.forecast
+        lead = policy.cadence.act_lead
+        rates = {name: self._recent_rate(name) for name in ("metered", "read", "written")}
+        outlook = None
+        if forecast is not None and forecast.soonest_empty_s is not None:
+            outlook = describe_efs_outlook(
+                file_system.standard_bytes,
+                time_to_empty_s=forecast.time_to_empty_s,
+                soonest_empty_s=forecast.soonest_empty_s,
+            )
+        return {
+            "witness": [*self.recent_load_sentences(), *lead_sentences(lead, wanted_lead)],
+            "outlook": outlook,
+            "limit_when_empty": format_rate(limit_when_empty_per_s(file_system.standard_bytes)),
+            **{f"{name}_per_s": rounded_or_none(rate) for name, rate in rates.items()},
+            "capacity": round(assessment.bucket.capacity),
+            "act_lead_s": round(lead.total_seconds()),
+        }
+
+    def recent_load_sentences(self) -> list[str]:
+        """The rate and the kind of I/O that drain the bucket now; nothing if they were not read."""
+        read_per_s, written_per_s = self._recent_rate("read"), self._recent_rate("written")
+        if read_per_s is None or written_per_s is None:
+            return []
+        return [f"In the last half hour: {describe_metered_load(read_per_s, written_per_s)}"]
+
+    def _recent_rate(self, name: str) -> float | None:
+        """Bytes per second in the newest half hour of which no minute may be missing any more."""
+        series = self.series.get(name)
+        if series is None:
+            return None
+        end_s = int(self.now_s - METRIC_LATENESS_S) // _PERIOD_S * _PERIOD_S
+        return sum(series.closed_by(end_s).since(end_s - _RECENT_S).values) / _RECENT_S

@@ -1,0 +1,265 @@
+"""From the buckets of resources other than volumes that are due to a decision about each."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+from burstwatch.adapters.aws.errors import AwsFailure
+from burstwatch.core.alerts.drain_message import describe_drain_cause
+from burstwatch.core.assessment.assess import Assessment, UnknownReason
+from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
+from burstwatch.core.assessment.resource import AdvisedResource
+from burstwatch.core.assessment.resource_buckets import bucket_kinds_of
+from burstwatch.core.assessment.severity import Level, classify
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.flips.volume_context import VolumeContext
+from burstwatch.core.ledger.flip_state import silencing_hold
+from burstwatch.core.policy.bucket_policy import wanted_lead
+from burstwatch.core.resource_type import ResourceType, is_volume_subject, resource_id_in, type_of_id
+from burstwatch.core.tag_keys import IGNORE
+from burstwatch.core.watch.decide import conclude, evaluate_volume
+from burstwatch.core.watch.decision import Decision
+from burstwatch.core.watch.due_buckets import DueBucket, buckets_of
+from burstwatch.core.watch.evidence import Evidence
+from burstwatch.engine.evaluate_volumes import (
+    WatchPass,
+    drop_missing,
+    drop_state_of,
+    isolate_errors,
+    record_internal_error,
+    release_samples,
+    unreadable_decision,
+)
+from burstwatch.engine.resource_readers import (
+    ADVISED_KINDS,
+    EVIDENCE_AT_EACH_POLL,
+    find_resources,
+    list_resources,
+    read_evidence,
+)
+
+_CHUNK_SIZE: Final = 5_000
+"""Buckets assessed before their samples are let go, as for volumes."""
+
+
+def list_buckets(watch_pass: WatchPass) -> list[DueBucket]:
+    """Every bucket of the kinds that are watched; those of a kind that cannot be listed are left out.
+
+    The kinds left out are in ``unread_kinds`` of the collector.
+    """
+    watched = watch_pass.services.policy.resources.watched
+    buckets: list[DueBucket] = []
+    for kind in ADVISED_KINDS:
+        if kind not in watched:
+            continue
+        resources: Sequence[AdvisedResource] | None = None
+        with _isolate_kind(watch_pass, kind):
+            resources = list_resources(watch_pass.collector, kind)
+        if resources is None:
+            watch_pass.collector.unread_kinds.add(kind)
+        buckets += buckets_of(resources or ())
+    return buckets
+
+
+def evaluate_resources(watch_pass: WatchPass, due: Iterable[DueBucket]) -> None:
+    """Read, assess and decide, chunk by chunk; a resource that is tagged to be ignored is forgotten."""
+    watched: list[DueBucket] = []
+    for due_bucket in due:
+        resource = due_bucket.resource
+        if due_bucket.subject in watch_pass.states.unreadable:
+            assessment = _assess(watch_pass, due_bucket, BucketReading())
+            watch_pass.decisions.append(unreadable_decision(watch_pass, assessment))
+        elif IGNORE in resource.tags and watch_pass.settings_of(resource).is_ignored:
+            if due_bucket.kind is bucket_kinds_of(resource)[0]:
+                watch_pass.ignored.append(resource.resource_id)
+            drop_state_of(watch_pass, due_bucket.subject, f"it is tagged {IGNORE}")
+        else:
+            watched.append(due_bucket)
+    remaining = iter(watched)
+    while (chunk := list(islice(remaining, _CHUNK_SIZE))) and not watch_pass.services.should_stop():
+        watch_pass.collector.heartbeat()
+        watch_pass.decisions += _evaluate_chunk(watch_pass, chunk)
+
+
+def read_remembered_buckets(
+    watch_pass: WatchPass, subjects: Iterable[str], *, unread_kinds: AbstractSet[ResourceType] = frozenset()
+) -> list[DueBucket]:
+    """The buckets with these keys in the ledger, described by ID; those of gone resources are forgotten.
+
+    Those of ``unread_kinds`` are left as they are.
+    """
+    wanted: dict[ResourceType, set[str]] = {}
+    watched_kinds = watch_pass.services.policy.resources.watched
+    for subject in subjects:
+        kind = type_of_id(subject)
+        if is_volume_subject(subject) or kind in unread_kinds:
+            continue
+        if kind in watched_kinds:
+            wanted.setdefault(kind, set()).add(subject)
+        else:
+            drop_state_of(watch_pass, subject, f"{kind.noun}s are not watched any more")
+    buckets: list[DueBucket] = []
+    for kind, subjects_of_kind in wanted.items():
+        with _isolate_kind(watch_pass, kind):
+            resources, missing = find_resources(
+                watch_pass.collector, {resource_id_in(subject) for subject in subjects_of_kind}
+            )
+            missing_ids = set(missing)
+            gone = [subject for subject in subjects_of_kind if resource_id_in(subject) in missing_ids]
+            drop_missing(watch_pass, gone)
+            buckets += (due for due in buckets_of(resources) if due.subject in subjects_of_kind)
+    return buckets
+
+
+def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueBucket]) -> list[Decision]:
+    collector = watch_pass.collector
+    balances = collector.bucket_balances(chunk)
+    buckets = {due_bucket.subject: due_bucket for due_bucket in chunk}
+    readings: dict[str, BucketReading] = {}
+    assessments: dict[str, Assessment] = {}
+
+    def assess_again(subject: str, reading: BucketReading) -> None:
+        readings[subject] = reading
+        with isolate_errors(watch_pass, subject):
+            assessments[subject] = _assess(watch_pass, buckets[subject], reading)
+
+    for subject, due_bucket in buckets.items():
+        assess_again(subject, _reading(watch_pass, due_bucket, balances.get(subject)))
+    # A metric that is missing while the resource publishes others is one that its type does not have.
+    silent = [
+        buckets[subject]
+        for subject, assessment in assessments.items()
+        if assessment.unknown_reason is UnknownReason.TELEMETRY_GAP and not readings[subject].was_seen
+    ]
+    gap_s = watch_pass.services.policy.telemetry.gap_after.total_seconds()
+    active = collector.buckets_with_companion(silent, gap_s)
+    for due_bucket in silent:
+        subject = due_bucket.subject
+        assess_again(subject, replace(readings[subject], publishes_others=subject in active))
+    levels = {subject: _classify(watch_pass, assessment) for subject, assessment in assessments.items()}
+    # The load, and the second witnesses, only of resources in trouble.
+    evidence = _read_evidence(
+        watch_pass,
+        [
+            buckets[subject].resource
+            for subject, level in levels.items()
+            if level.is_alerting and _needs_evidence(watch_pass, assessments[subject], level)
+        ],
+    )
+    for subject, level in levels.items():
+        known = evidence.get(resource_id_in(subject))
+        if level.is_alerting and known is not None:
+            load = known.load_of(buckets[subject].kind)
+            assess_again(subject, replace(readings[subject], load=load))
+    decisions: list[Decision] = []
+    for subject, assessment in assessments.items():
+        with isolate_errors(watch_pass, subject):
+            known = evidence.get(resource_id_in(subject))
+            decisions.append(_decide(watch_pass, buckets[subject], assessment, levels[subject], known))
+    return decisions
+
+
+def _needs_evidence(watch_pass: WatchPass, assessment: Assessment, level: Level) -> bool:
+    """Whether it is shown: an alert about this level is due, a person asked, or the kind always shows it."""
+    state = watch_pass.states.get(assessment.subject)
+    is_always_read = assessment.resource.resource_type in EVIDENCE_AT_EACH_POLL
+    if state is None or is_always_read or not watch_pass.explains_drains:
+        return True
+    alerts = state.alerts
+    elapsed_s = watch_pass.context.now_s - (alerts.level_at_s or 0)
+    is_reminder_due = elapsed_s >= watch_pass.policy_of(assessment).alerts.remind_every.total_seconds()
+    return alerts.open_level is not level or alerts.is_gap_open or is_reminder_due
+
+
+def _read_evidence(watch_pass: WatchPass, troubled: Sequence[AdvisedResource]) -> Mapping[str, Evidence]:
+    """What else is known of these resources, by ID; no alert is lost over what goes wrong here."""
+    evidence: dict[str, Evidence] = {}
+    for kind in ADVISED_KINDS:
+        with _isolate_kind(watch_pass, kind):
+            resources = [resource for resource in troubled if resource.resource_type is kind]
+            evidence |= read_evidence(watch_pass.collector, resources)
+    return evidence
+
+
+@contextmanager
+def _isolate_kind(watch_pass: WatchPass, kind: ResourceType) -> Iterator[None]:
+    """Let an internal error about one kind fail the pass without hiding the other kinds."""
+    try:
+        yield
+    except BurstwatchError:  # such as a lost lease: the whole pass is concerned
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, other kinds must be looked at; it is reported
+        record_internal_error(watch_pass, f"not all {kind.noun}s were evaluated", error)
+
+
+def _decide(
+    watch_pass: WatchPass,
+    due_bucket: DueBucket,
+    assessment: Assessment,
+    level: Level,
+    evidence: Evidence | None,
+) -> Decision:
+    resource, kind, services = due_bucket.resource, due_bucket.kind, watch_pass.services
+    hold = silencing_hold(watch_pass.holds, resource.resource_id, watch_pass.context.now_s)
+    context = VolumeContext(silencing_hold=hold)
+    if evidence is not None and level.is_alerting:
+        context = VolumeContext(
+            silencing_hold=hold,
+            advice=evidence.advise(assessment, services.location),
+            witness=evidence.witness(
+                assessment,
+                wanted_lead=wanted_lead(services.policy, kind),
+                policy=watch_pass.policy_of(assessment),
+            ),
+        )
+    result = evaluate_volume(
+        assessment,
+        watch_pass.states.get(due_bucket.subject),
+        watch_pass.settings_of(resource),
+        policy=watch_pass.policy_of(assessment),
+        context=watch_pass.context,
+        volume_context=context,
+        classified=level,
+    )
+    if isinstance(result, Decision):
+        return release_samples(watch_pass, result)
+    drain, cause = result.unexplained_drain, None
+    metrics = evidence.drain_metrics(kind) if evidence is not None else None
+    if drain is not None and metrics is not None:
+        cause = describe_drain_cause(drain, metrics, now_s=watch_pass.context.now_s)
+    return release_samples(watch_pass, conclude(result, cause))
+
+
+def _reading(
+    watch_pass: WatchPass, due_bucket: DueBucket, series_or_failure: Series | AwsFailure | None
+) -> BucketReading:
+    now_s, state = int(watch_pass.context.now_s), watch_pass.states.get(due_bucket.subject)
+    since_s = now_s - watch_pass.services.policy.telemetry.too_new.total_seconds()
+    arrived_at_s = state.presence.arrived_at_s if state else None
+    if arrived_at_s is not None and arrived_at_s <= since_s:
+        arrived_at_s = None
+    return BucketReading(
+        balance=series_or_failure if isinstance(series_or_failure, Series) else None,
+        read_error=str(series_or_failure) if isinstance(series_or_failure, AwsFailure) else None,
+        arrived_at_s=now_s if due_bucket.has_arrived else arrived_at_s,
+        was_seen=state is not None and state.reading.balance_at_s is not None,
+    )
+
+
+def _assess(watch_pass: WatchPass, due_bucket: DueBucket, reading: BucketReading) -> Assessment:
+    return assess_resource(
+        due_bucket.resource,
+        due_bucket.kind,
+        reading,
+        now_s=watch_pass.context.now_s,
+        telemetry=watch_pass.policies.of(due_bucket.kind, due_bucket.bucket).telemetry,
+    )
+
+
+def _classify(watch_pass: WatchPass, assessment: Assessment) -> Level:
+    state = watch_pass.states.get(assessment.subject)
+    return classify(assessment, state.level if state else Level.OK, watch_pass.policy_of(assessment))
