@@ -146,8 +146,8 @@ def _choose_bucket(
         ]
         raise SettingsError(
             f"--bucket {bucket}: not a bucket of {resource_id}",
-            fix=f"give one of {', '.join(bucket_words)}"
-            if bucket_words
+            fix=f"give one of {', '.join(bucket_options)}"
+            if bucket_options
             else "omit --bucket: it has one bucket",
         )
     reasons = [_no_drain_reason(drawn) for drawn, _ in wanted]
