@@ -141,7 +141,7 @@ def _choose_bucket(
     ] or [(drawn, None) for drawn in _describe_ignored(report, collector, resource_id)]
     wanted = [pair for pair in pairs if bucket is None or BUCKET_NAMES[bucket] == pair[0].kind.name]
     if not wanted:
-        words = [
+        bucket_options = [
             word for word, name in BUCKET_NAMES.items() if name in {drawn.kind.name for drawn, _ in pairs}
         ]
         raise SettingsError(
