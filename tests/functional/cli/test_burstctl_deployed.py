@@ -477,7 +477,7 @@ def test_a_table_that_may_not_be_read(cli, lab, stack):
     result = cli.run("assess")
 
     assert result.code == 1
-    assert single_error(result).startswith(f"ledger {TABLE} cannot be used: dynamodb:")
+    assert single_error(result).startswith(f"ledger {TABLE} cannot be used: arn:")
     assert "user/ann may not call dynamodb:GetItem on arn:aws:dynamodb" in single_error(result)
     assert "grant dynamodb:GetItem to it" in single_error(result)
 

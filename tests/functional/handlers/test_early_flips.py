@@ -115,7 +115,7 @@ def test_explain_leaves_the_flip_of_a_volume_on_hold_to_people(cli, cli_lab):
     cli.run("hold", volume_id, "--for", "2h", "--reason", "x", "--ledger", f"sqlite:{cli.ledger_path}")
     text = plain_text(cli.run("explain", volume_id))
     assert "the watchdog flips it" not in text
-    assert "next step you: flip it" in text
+    assert "no flip now: it is on hold" in text
 
 
 def plain_text(result):

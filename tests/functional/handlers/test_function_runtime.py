@@ -209,7 +209,7 @@ def test_every_fault_of_the_environment_is_named_in_one_error(functions, lab, ve
         functions.invoke(verb, {"mode": "sweep", "time": "2026-11-20T18:00:00Z", "Records": [a_message("")]})
     text = str(exc_info.value)
     assert all(name in text for name in wrong)
-    assert text.endswith("Deploy the stack again")
+    assert text.endswith("deploy the stack again")
 
 
 def test_an_environment_that_was_fixed_is_read_by_the_next_invocation(monkeypatch):

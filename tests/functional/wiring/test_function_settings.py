@@ -64,7 +64,7 @@ def test_every_fault_is_named_at_once():
     for name in ("AWS_REGION", "LEDGER", "CLOCK", "TOPIC_ARN", "POLICY", "DEPLOYMENT", "FLIP_QUEUE_URL"):
         assert name in text
     assert "not set" in text
-    assert text.endswith("Deploy the stack again")
+    assert text.endswith("deploy the stack again")
 
 
 def test_an_empty_environment_names_what_is_missing_and_no_more():

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from botocore.exceptions import ClientError
 
 from burstwatch.adapters.aws.errors import AWS_ERRORS, FailureKind, had_no_effect, to_aws_failure
-from burstwatch.core.errors import BurstwatchError, LedgerError
+from burstwatch.core.errors import BurstwatchError, LedgerError, Problem
 from burstwatch.core.stored_values import DECODE_ERRORS
 from burstwatch.core.text import sanitise
 
@@ -328,9 +328,9 @@ class Table:
         reasons = "; ".join(sorted(set(_cancellation_reasons(error, "Message")) - {"None"}))
         problem = failure.problem
         details = f" (DynamoDB's reasons: {reasons})" if reasons else ""
-        return LedgerError(
-            f"ledger {self.location} cannot be used{effect}: {problem.cause}{details}", fix=problem.fix
-        )
+        subject = f"ledger {self.location} cannot be used{effect}"
+        cause, sentence = f"{subject}: {problem.cause}{details}", f"{subject}: {failure}{details}"
+        return LedgerError(Problem(cause, problem.fix, sentence=sentence))
 
 
 _READ_OPERATIONS: Final = frozenset({"GetItem", "BatchGetItem", "Query"})
