@@ -41,6 +41,8 @@ CHANGING_LABEL: Final = "changing"
 CHANGING_STYLE: Final = "cyan"
 FIXED_LABEL: Final = "fixed"
 """A volume that its flip moved off burst credits."""
+UNWATCHED_LABEL: Final = "unwatched"
+"""A resource that is no volume, and that has no bucket that can drain."""
 
 _NOTHING_TO_LOSE: Final = frozenset(
     {UnknownReason.NO_SUCH_BUCKET, UnknownReason.NEVER_EMPTY, UnknownReason.OTHER_THROUGHPUT_MODE}
@@ -60,7 +62,7 @@ def select_rows(reports: Sequence[PassReport], *, shows_all: bool) -> Selection:
     """The resources of one Region or several: all of them, or those that matter if there are very many.
 
     A row shows the most urgent bucket of its resource. Instances, file systems and databases that have
-    nothing to lose are only counted.
+    nothing to lose have no row.
     """
     pairs = [(decision, report) for report in reports for decision in report.by_resource]
     pairs.sort(key=lambda pair: urgency_of(pair[0]))
@@ -75,8 +77,7 @@ def select_rows(reports: Sequence[PassReport], *, shows_all: bool) -> Selection:
         unread_notes = [f"and {_count(unread)} that could not be read"]
         pairs = read
     if len(pairs) <= MAX_ROWS:
-        notes = [*unread_notes, *(_hidden_notes(without_credits) if without_credits else [])]
-        return Selection([_row(*pair) for pair in pairs], notes)
+        return Selection([_row(*pair) for pair in pairs], unread_notes)
     is_important = [_is_urgent(decision) or is_flip_active(decision, report) for decision, report in pairs]
     important = list(compress(pairs, is_important))
     others = list(compress(pairs, map(not_, is_important)))
@@ -104,6 +105,8 @@ def level_label(decision: Decision) -> str:
     """The level to show; while AWS modifies the volume, and after that, its balance does not count."""
     if decision.is_changing:
         return CHANGING_LABEL
+    if _has_nothing_to_lose(decision):
+        return UNWATCHED_LABEL
     return FIXED_LABEL if _is_fixed(decision) else str(decision.level)
 
 

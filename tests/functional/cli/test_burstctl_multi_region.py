@@ -111,7 +111,9 @@ def test_the_volumes_of_all_regions_are_in_one_table_the_most_urgent_first(cli, 
     assert header == ["LEVEL", "REGION", "VOLUME"]
     assert first == ["critical", "eu-west-1", critical]
     assert second == ["warning", "us-east-1", warning]
-    assert "2 volumes in 2 Regions at 2026-11-20T18:00:00Z: 1 critical, 1 warning" in result.err
+    assert (
+        "2 volumes and 2 instances in 2 Regions at 2026-11-20T18:00:00Z: 1 critical, 1 warning" in result.err
+    )
     assert f"next: burstctl explain {critical} --region eu-west-1" in result.err
     assert result.code == 3
 
