@@ -261,7 +261,7 @@ def _read_witnesses(
 ) -> Mapping[str, Mapping[str, Any]]:
     """CloudWatch's checks of the limits of the volumes that an alert is about, by volume id.
 
-    They distinguish the limits of a volume from those of its instance, and are read only if these are watched.
+    They distinguish the limits of a volume from those of its instance, and are read only if it is watched.
     """
     if not watch_pass.collector.watches_instances or not watch_pass.explains_drains:
         return {}

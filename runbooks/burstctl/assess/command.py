@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -31,6 +31,8 @@ from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.text import sanitise
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.wiring.bootstrap import AwsSession, get_caller_identity
+
+_NOTHING: Final = "nothing that has burst credits"
 
 
 class _Kinds(click.ParamType[frozenset[ResourceType]]):
@@ -142,7 +144,7 @@ def _print_empty(options: Options, region: str, session: AwsSession) -> None:
         account = f" (account {get_caller_identity(session, CallCounter()).account})"
     except AwsError:
         account = ""
-    print_info(f"no gp2 volumes in {region}{account}")
+    print_info(f"{_NOTHING} in {region}{account}")
     elsewhere = replace(options, region=None, profile=None).repeated
     profile = (
         ["--profile", options.profile or "NAME"] if options.profile or options.has_several_regions else []
@@ -170,7 +172,7 @@ def _assess_regions(options: Options, kinds: frozenset[ResourceType] | None, *, 
     print_summary(*(report for report in reports if report.decisions))
     has_others = len(empty) < len(reports) + len(reads.errors)
     if empty and has_others:
-        print_info(describe_empty_regions(options, empty))
+        print_info(describe_empty_regions(options, empty, _NOTHING))
     reads.print_problems({report.region: report.failures for report in reports})
     _print_excused_kinds(*reports)
     print_report_failures(*(replace(report, failures=()) for report in reports))

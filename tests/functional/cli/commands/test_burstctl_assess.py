@@ -50,7 +50,7 @@ def test_words_go_to_stderr_totals_calls_dollars_the_age_of_the_data_and_what_to
     # two balances and the operations of the critical one; $0.01 a thousand
     # every 15 min: 2,880 looks in 30 days, $0.0288 each; critical: every minute, three metrics, $1.296
     assert effort == (
-        "newest datapoint 60 s old; 8 calls to AWS, 4 metrics read for $0.00004;"
+        "newest datapoint 60 s old; 9 calls to AWS, 4 metrics read for $0.00004;"
         " watching costs $0.06 a month while all are calm,"
         " $1.32 as they are now"
     )
@@ -149,7 +149,7 @@ def test_a_calm_fleet_exits_0_and_so_does_an_empty_one(cli, lab):
     empty = cli.run("assess")
     assert (empty.code, empty.out) == (0, "")
     assert empty.err.splitlines() == [
-        "no gp2 volumes in us-east-1 (account 123456789012)",
+        "nothing that has burst credits in us-east-1 (account 123456789012)",
         "next: burstctl assess --region all",
     ]
     add_calm(lab)

@@ -1,42 +1,13 @@
 """burstctl assess --kind: volumes and the EBS credits of instances in one table."""
 
-from datetime import timedelta
-
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.database import LabDatabase
 from burstlab.model.file_system import LabFileSystem
-from burstlab.model.instance import LabInstance
-from support.cli_session import START, add_calm, add_critical, add_lab_volume
-
-INSTANCE = "i-0123456789abcdef0"
-
-
-def add_draining_instance(lab, **fields):
-    """t3.medium sustains 2,000 IOPS: two volumes with 2,000 each empty its 17.64 million credits."""
-    lab.fleet.add_instance(
-        LabInstance(
-            instance_id=INSTANCE,
-            launched_at=START - timedelta(days=40),
-            instance_type="t3.medium",
-            tags={"Name": "build-host"},
-            **fields,
-        )
-    )
-    for number in range(2):
-        add_lab_volume(
-            lab,
-            f"data-{number}",
-            "steady:2000",
-            volume_type="gp3",
-            iops=3_000,
-            throughput_mib_s=125,
-            instance_id=INSTANCE,
-            minutes=120,
-        )
+from support.cli_session import INSTANCE, add_calm, add_critical, add_draining_instance, add_lab_volume
 
 
 def test_both_kinds_are_in_one_table_the_most_urgent_first(cli, lab):
-    add_draining_instance(lab, io_pct=60)
+    add_draining_instance(lab, minutes=120, io_pct=60)
     critical = add_critical(lab, "ci-7")
 
     result = cli.run("assess", "--kind", "ebs,instance")

@@ -6,42 +6,22 @@ from datetime import timedelta
 import pytest
 
 from burstlab.fake_aws.faults import Fault
-from burstlab.model.instance import LabInstance
 from burstwatch.core.text import display_width
 from support.cli_session import (
+    INSTANCE,
     START,
     add_calm,
     add_exhausted,
+    add_gp3,
+    add_lab_instance,
     add_lab_volume,
     add_warning,
     run_on_terminal,
 )
 
-INSTANCE = "i-0123456789abcdef0"
-
 
 def add_instance(lab, instance_type="m5.large", **fields) -> str:
-    lab.fleet.instances[INSTANCE] = LabInstance(
-        instance_id=INSTANCE,
-        launched_at=START - timedelta(days=40),
-        instance_type=instance_type,
-        tags={"Name": "ci-host"},
-        **fields,
-    )
-    return INSTANCE
-
-
-def add_gp3(lab, name="data", load="idle", *, iops=3_000, throughput_mib_s=125, **fields) -> str:
-    return add_lab_volume(
-        lab,
-        name,
-        load,
-        volume_type="gp3",
-        size_gib=500,
-        iops=iops,
-        throughput_mib_s=throughput_mib_s,
-        **{"instance_id": INSTANCE, "minutes": 120} | fields,
-    )
+    return add_lab_instance(lab, INSTANCE, instance_type, name="ci-host", **fields)
 
 
 def states(document) -> dict:
