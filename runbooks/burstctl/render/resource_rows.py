@@ -42,7 +42,7 @@ CHANGING_STYLE: Final = "cyan"
 FIXED_LABEL: Final = "fixed"
 """A volume that its flip moved off burst credits."""
 UNWATCHED_LABEL: Final = "unwatched"
-"""A resource that is no volume, and that has no bucket that can drain."""
+"""An instance, file system or database without a bucket that can drain."""
 
 _NOTHING_TO_LOSE: Final = frozenset(
     {UnknownReason.NO_SUCH_BUCKET, UnknownReason.NEVER_EMPTY, UnknownReason.OTHER_THROUGHPUT_MODE}
@@ -90,7 +90,7 @@ def select_rows(reports: Sequence[PassReport], *, shows_all: bool) -> Selection:
 
 
 def _has_nothing_to_lose(decision: Decision) -> bool:
-    """Whether it is no volume, and has no bucket or only buckets that cannot drain."""
+    """Whether it is an instance, file system or database without a bucket that can drain."""
     assessment = decision.assessment
     return not isinstance(assessment.resource, Volume) and assessment.unknown_reason in _NOTHING_TO_LOSE
 

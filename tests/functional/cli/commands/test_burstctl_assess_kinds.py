@@ -50,11 +50,11 @@ def test_without_a_policy_every_kind_is_shown(cli, lab):
 
     result = cli.run("assess")
 
-    shown = {line.split()[2] for line in result.out.splitlines()[1:]}
-    assert shown >= {INSTANCE, file_system, "db:orders", st1}
+    rows = {line.split()[2] for line in result.out.splitlines()[1:]}
+    assert rows >= {INSTANCE, file_system, "db:orders", st1}
 
 
-def test_kinds_that_the_caller_may_not_read_are_one_line_if_no_one_asked_for_them(cli, lab):
+def test_kinds_that_the_caller_may_not_read_are_one_line_if_none_was_requested(cli, lab):
     add_draining_instance(lab)
     calm = add_calm(lab, "web-1")
     for action in ("DescribeInstanceTypes", "DescribeFileSystems", "DescribeDBInstances"):
