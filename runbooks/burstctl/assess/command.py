@@ -116,10 +116,10 @@ def assess(
 def _assess(
     names: tuple[str, ...], kinds: frozenset[ResourceType] | None, context: CommandContext
 ) -> PassReport:
-    services, asks_for_no_kind = context.services, kinds is None and context.policy_source.is_default
+    services, looks_at_everything = context.services, kinds is None and context.policy_source.is_default
     if kinds is not None:
         services = replace(services, policy=services.policy.watching(kinds))
-    elif asks_for_no_kind:
+    elif looks_at_everything:
         services = replace(services, policy=services.policy.watching_everything())
     context.progress.begin()
     try:
@@ -127,7 +127,7 @@ def _assess(
         advised = [name for name in names if FILE_SYSTEM_ID.fullmatch(name) or DATABASE_ID.fullmatch(name)]
         volume_ids = resolve_volumes(context, [name for name in names if name not in advised])
         report = assess_volumes(
-            services, [*volume_ids, *advised], now_s=services.clock(), excuses_denied=asks_for_no_kind
+            services, [*volume_ids, *advised], now_s=services.clock(), excuses_denied=looks_at_everything
         )
     finally:
         context.progress.end()

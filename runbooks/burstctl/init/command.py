@@ -207,7 +207,7 @@ def _collect_answers(
     if not options.regions and interactive:
         regions = request_answer(_REGIONS, parse_regions, default=", ".join(regions))
     if kinds is None:
-        kinds = _ask_kinds(options, regions) if interactive else (ResourceType.EBS,)
+        kinds = _request_kinds(options, regions) if interactive else (ResourceType.EBS,)
     if flips and ResourceType.EBS not in kinds:
         raise click.UsageError(Problem("only volumes are flipped, and --watch lacks ebs", "add ebs to it"))
     if flips is None and ResourceType.EBS not in kinds:
@@ -230,15 +230,15 @@ def _collect_answers(
     )
 
 
-def _ask_kinds(options: Options, regions: Sequence[str]) -> tuple[ResourceType, ...]:
+def _request_kinds(options: Options, regions: Sequence[str]) -> tuple[ResourceType, ...]:
     """The kinds that a person wants, who is shown what there is; what cannot be read stops nothing."""
     if regions:
         from burstctl.init.found_kinds import find_kinds  # noqa: PLC0415 - brings botocore in, and few need it
 
-        found = find_kinds(open_aws_session(replace(options, region=regions[0])), regions)
-        if found.problems:
-            print_info(f"not all could be looked at: {'; '.join(found.problems)}")
-        if described := found.describe():
+        account = find_kinds(open_aws_session(replace(options, region=regions[0])), regions)
+        if account.problems:
+            print_info(f"not all could be looked at: {'; '.join(account.problems)}")
+        if described := account.describe():
             print_info(f"to watch in {', '.join(regions)}: {described}")
     return request_answer(_KINDS, parse_kinds, default=str(ResourceType.EBS))
 

@@ -50,7 +50,7 @@ class PassReport:
     ``failures`` are sentences about what could not be done; those caused by a defect of burstwatch are in
     ``internal_errors`` as well. ``undelivered`` alerts wait for the next pass. ``unreadable_count`` volumes
     were not polled, because EC2 did not describe them. ``fleet`` is the state after the pass. The
-    ``excused_kinds`` were left out because the caller lacks the AWS action; that is no failure.
+    ``excused_kinds`` were left out because the caller lacks the AWS action, which is not a failure.
     """
 
     now_s: float
