@@ -13,6 +13,7 @@ from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
+from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.tag_keys import IGNORE, MODE
 
 MIN_RECORDED_S: Final = DAY_S
@@ -90,7 +91,8 @@ def run_backtest(
 def _replay_config(
     request: BacktestRequest, start_s: int, end_s: int, limits: Mapping[str, InstanceLimits]
 ) -> ReplayConfig:
-    policy = request.policy
+    # only volumes are replayed, each of which was chosen
+    policy = request.policy.watching_everything().watching((ResourceType.EBS,))
     if request.target is not None:
         policy = replace(policy, flip=replace(policy.flip, target=request.target))
     return ReplayConfig(

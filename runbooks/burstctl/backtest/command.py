@@ -105,8 +105,9 @@ def backtest(
 ) -> ExitCode:
     """Show what the watchdog would have done under this policy: alerts, flips, avoided stalls, cost.
 
-    Replays the history of the VOLUMEs, or of every gp2 volume of the region, through the watchdog itself, as
-    if each had opted in. It only reads: it sends, modifies and records nothing.
+    Replays the history of the VOLUMEs, or of every watched volume of the region, through the watchdog itself,
+    as if each had opted in. It only reads: it sends, modifies and records nothing. st1 and sc1 volumes are
+    never flipped, so only their alerts are shown. Instances, file systems and databases are not replayed.
 
     Exits 1 if anything could not be read, 2 if reading costs too much and --yes is missing.
     """

@@ -23,7 +23,8 @@ from burstwatch.core.durations import DAY_S, HOUR_S
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.sizing import InstanceLimits
-from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops, can_burst
+from burstwatch.core.ebs.volume import Volume, can_burst
+from burstwatch.core.ebs.volume_bucket import bucket_of
 from burstwatch.core.text import format_count, format_instant, format_usd
 
 METRICS: Final = ("balance", "read_ops", "write_ops")
@@ -39,7 +40,7 @@ _LEAD_IN_S: Final = 2 * HOUR_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRequest:
-    """The volumes that an operator wants to replay; no names means all gp2 volumes of the region."""
+    """The volumes that an operator wants to replay; no names means all volumes that the policy watches."""
 
     names: Sequence[str] = ()
     days: int = 14
@@ -138,11 +139,11 @@ def load_from_cloudwatch(
 
 
 def _unsuited_reason(volume: Volume) -> str | None:
-    if not volume.is_gp2:
+    if not volume.has_bucket:
         command = f"burstctl which {volume.volume_id}"
-        return f"it is {volume.volume_type}, and only gp2 volumes are replayed; {command} shows its limits"
-    if baseline_iops(volume.size_gib) >= BURST_IOPS:
-        return f"a gp2 of {volume.size_gib:,} GiB cannot run out of credits"
+        return f"it is {volume.volume_type}, which has no burst credits; {command} shows its limits"
+    if not bucket_of(volume).highest_drain_per_s:
+        return f"{volume.volume_type} of {volume.size_gib:,} GiB cannot run out of credits"
     return None
 
 

@@ -70,7 +70,8 @@ def print_notes(backtest: Backtest) -> None:
     """Print the notes that a person should read in addition to the result."""
     source, selection = backtest.source, backtest.source.selection
     if not backtest.tallies and not selection.has_failed:
-        print_info(f"there is no recorded gp2 volume to replay in {backtest.request.location.region}")
+        region = backtest.request.location.region
+        print_info(f"there is no recorded volume with burst credits to replay in {region}")
     selection.print_unused("not replayed")
     print_first_lines("nothing recorded", source.unseen)
     selection.print_failures(backtest.request.location.region)
@@ -256,8 +257,8 @@ def _table_notes(backtest: Backtest, listed: Sequence[Tally], eventful: Sequence
         notes.append(f"{format_count(quiet, 'volume')} stayed calm: no alert and no flip")
     if listed:
         notes.append(
-            "STALLED minutes: recorded without credits, and with no more served than the baseline. FLIPS: out"
-            " and back."
+            "STALLED minutes: recorded without credits, and with no more served than the baseline (of"
+            " st1 and sc1, without credits). FLIPS: out and back."
         )
     return notes
 

@@ -309,11 +309,11 @@ def test_volumes_that_cannot_drain_were_never_gp2_or_are_ignored_are_left_out_an
     other = add(lab, "other", volume_type="gp3")
     result = cli.run("backtest", "--days", "1")
     assert "on 1 volume in" in join_lines(result.out)
-    assert f"not replayed: {large}: a gp2 of 2,000 GiB cannot run out of credits" in result.err
+    assert f"not replayed: {large}: gp2 of 2,000 GiB cannot run out of credits" in result.err
     assert f"ignored by tag: {ignored}" in result.err
     result = cli.run("backtest", other, "--days", "1")
     assert (result.code, result.out) == (0, "")
-    assert f"not replayed: {other}: it is gp3, and only gp2 volumes are replayed" in result.err
+    assert f"not replayed: {other}: it is gp3, which has no burst credits" in result.err
 
 
 def test_a_named_volume_is_replayed_whatever_its_tags(cli, lab):
@@ -341,7 +341,7 @@ def test_nothing_recorded_is_reported(cli, lab):
 def test_no_volume_at_all_is_reported(cli, lab):
     result = cli.run("backtest")
     assert (result.code, result.out) == (0, "")
-    assert "there is no recorded gp2 volume to replay in us-east-1" in result.err
+    assert "there is no recorded volume with burst credits to replay in us-east-1" in result.err
 
 
 def test_what_it_was_before_a_modification_is_not_replayed(cli, lab):
@@ -631,3 +631,43 @@ def test_a_long_replay_shows_its_days_on_a_terminal(monkeypatch):
         time.sleep(0.01)
     bar.end()
     assert "day 3 of 14" in a_terminal.getvalue()
+
+
+def add_st1(lab, name="logs", load="steady:200@1024", **fields):
+    """1 TiB of st1 sustains 40 MiB/s: at 200 it loses 160 MiB of 1,048,576 a second, so it lasts 1.8 hours."""
+    return add_volume(lab, name, load, volume_type="st1", size_gib=1_024, minutes=2 * 24 * 60, **fields)
+
+
+def test_an_st1_volume_is_replayed_with_its_own_bucket_and_never_flipped(cli):
+    with start_lab(cli) as lab:
+        volume_id = add_st1(lab)
+        result = cli.run("backtest", volume_id, "--last", "2d", "--json")
+
+    [volume] = result.document["volumes"]
+    [depletion] = volume["depletions"]
+    assert result.code == 0
+    assert (volume["flips"], volume["modifications"]) == (0, [])
+    # announced by a warning an hour ahead, and at the latest with the lead of 30 min left
+    assert 1_800 <= depletion["lead_s"] <= 6_600
+    assert volume["stalled_minutes"]["seen"] > 24 * 60
+
+
+def test_st1_volumes_of_the_fleet_are_replayed_if_the_policy_watches_them(cli):
+    with start_lab(cli) as lab:
+        add_st1(lab)
+        unwatched = cli.run("backtest", "--last", "2d")
+        (cli.directory / "policy.yaml").write_text("version: 1\nresources: {ebs: {types: 'gp2, st1'}}\n")
+        watched = cli.run("backtest", "--last", "2d", "--json")
+
+    assert "there is no recorded volume with burst credits to replay in us-east-1" in unwatched.err
+    assert [volume["name"] for volume in watched.document["volumes"]] == ["logs"]
+
+
+def test_a_policy_that_watches_other_kinds_replays_the_volumes(cli):
+    (cli.directory / "policy.yaml").write_text("version: 1\nresources: {instance: {watch: true}}\n")
+    with start_lab(cli) as lab:
+        add_volume(lab, "ci-7", "steady:3000", minutes=24 * 60)
+        result = cli.run("backtest", "--last", "1d", "--json")
+
+    assert result.code == 0
+    assert [volume["name"] for volume in result.document["volumes"]] == ["ci-7"]
