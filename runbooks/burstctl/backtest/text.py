@@ -256,9 +256,10 @@ def _table_notes(backtest: Backtest, listed: Sequence[Tally], eventful: Sequence
     if quiet and len(listed) <= len(eventful):
         notes.append(f"{format_count(quiet, 'volume')} stayed calm: no alert and no flip")
     if listed:
+        has_hdd = any(not tally.volume.is_gp2 for tally in listed)
         notes.append(
-            "STALLED minutes: recorded without credits, and with no more served than the baseline (of"
-            " st1 and sc1, without credits). FLIPS: out and back."
+            "STALLED minutes: recorded without credits, and with no more served than the baseline"
+            f"{' (of st1 and sc1: without credits)' if has_hdd else ''}. FLIPS: out and back."
         )
     return notes
 
