@@ -328,6 +328,22 @@ class Collector:
                 balances[subject] = known or Series(period_s=query.period_s)
         return balances
 
+    def bucket_histories(
+        self, due: Iterable[DueBucket], start_s: float, end_s: float, *, least_period_s: int = PERIOD_S
+    ) -> dict[str, Series]:
+        """The balances of buckets of resources other than volumes over a span, by their keys in the ledger.
+
+        A balance is read by periods of ``least_period_s`` or longer. What is not read is a failure.
+        """
+        queries = {}
+        for due_bucket in due:
+            query = _bucket_query(due_bucket, due_bucket.kind.metric, "Minimum")
+            queries[due_bucket.subject] = replace(query, period_s=max(query.period_s, least_period_s))
+        result = self.cloudwatch.read(list(queries.values()), start_s=start_s, end_s=end_s)
+        self.add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        self._add_messages(result.messages)
+        return {subject: result.series[query] for subject, query in queries.items() if query in result.series}
+
     def buckets_with_companion(self, due: Iterable[DueBucket], span_s: float) -> set[str]:
         """The buckets whose resources have other metrics of the last ``span_s`` seconds, by their keys."""
         queries = {

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from burstctl.backtest.bucket_replay import BucketTally, replay_bucket
 from burstctl.backtest.load import BacktestInput
 from burstctl.backtest.recording import Recording
 from burstctl.backtest.replay import ReplayConfig, cost_of_calm_volume, is_calm_throughout, replay
@@ -42,6 +43,7 @@ class Backtest:
     tallies: Sequence[Tally]
     window_alerts: Sequence[SentAlert]
     totals: Totals
+    bucket_tallies: Sequence[BucketTally] = ()
 
     @property
     def may_act(self) -> bool:
@@ -85,6 +87,7 @@ def run_backtest(
         tallies=sorted(tallies, key=lambda item: item.urgency),
         window_alerts=window_alerts,
         totals=sum_tallies(tallies, window_alerts, replayed.metrics_of_instances),
+        bucket_tallies=[replay_bucket(item, config) for item in source.buckets],
     )
 
 

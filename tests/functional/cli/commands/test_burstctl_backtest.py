@@ -15,6 +15,8 @@ from burstctl.backtest import load as backtest_load
 from burstctl.backtest.progress import DayProgressBar
 from burstlab.fake_aws.in_process_clients import InProcessCloudWatch, InProcessEc2
 from burstlab.model.clock import LabClock
+from burstlab.model.database import LabDatabase
+from burstlab.model.file_system import LabFileSystem
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume, MetricFault
 from burstwatch.adapters.aws.call_counter import CallCounter
@@ -27,7 +29,14 @@ from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.location import AwsLocation
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
-from support.cli_session import START, CliSession, count_modify_calls, start_lab
+from support.cli_session import (
+    INSTANCE,
+    START,
+    CliSession,
+    add_draining_instance,
+    count_modify_calls,
+    start_lab,
+)
 from support.cli_session import add_lab_volume as add_volume
 
 COLUMNS = 80
@@ -634,7 +643,7 @@ def test_a_long_replay_shows_its_days_on_a_terminal(monkeypatch):
 
 
 def add_st1(lab, name="logs", load="steady:200@1024", **fields):
-    """1 TiB of st1 sustains 40 MiB/s: at 200 it loses 160 MiB of 1,048,576 a second, so it lasts 1.8 hours."""
+    """1 TiB of st1 sustains 40 MiB/s: at 200 it loses 160 MiB of 1,048,576 a second, it lasts 1.8 hours."""
     return add_volume(lab, name, load, volume_type="st1", size_gib=1_024, minutes=2 * 24 * 60, **fields)
 
 
@@ -671,3 +680,54 @@ def test_a_policy_that_watches_other_kinds_replays_the_volumes(cli):
 
     assert result.code == 0
     assert [volume["name"] for volume in result.document["volumes"]] == ["ci-7"]
+
+
+def test_the_credits_of_an_instance_are_replayed_and_their_alerts_counted(cli):
+    """t3.medium sustains 2,000 IOPS: two volumes with 2,000 each empty 17.64 million credits in 2.5 hours."""
+    with start_lab(cli) as lab:
+        add_draining_instance(lab, minutes=24 * 60)
+        document = cli.run("backtest", INSTANCE, "--last", "1d", "--json").document
+        result = cli.run("backtest", INSTANCE, "--last", "1d")
+
+    io, throughput = document["buckets"]
+    assert (io["resource_id"], io["bucket"], throughput["bucket"]) == (
+        INSTANCE,
+        "instance-io",
+        "instance-throughput",
+    )
+    assert io["alerts_by_kind"]["BurstBalanceDraining"] >= 1
+    assert io["alerts_by_kind"]["BurstBalanceExhausted"] >= 1
+    [depletion] = io["depletions"]
+    assert depletion["lead_s"] >= 720, "the lead of its bound is 12 min"
+    assert throughput["depletions"] == []
+    text = " ".join(result.out.split())
+    assert "Alerts about instances, file systems and databases, which are never changed:" in text
+    assert f"- {INSTANCE} (build-host), EBS I/O credits: " in text
+    # 64 MiB/s until the I/O credits are empty, of 41 sustained; then it refills
+    assert f"- {INSTANCE} (build-host), EBS throughput credits: 1 BurstBalanceDraining, 1" in text
+    assert result.code == 0
+
+
+def test_a_file_system_and_a_database_are_replayed_if_they_are_named_or_watched(cli):
+    (cli.directory / "policy.yaml").write_text("version: 1\nresources: {efs: {watch: true}}\n")
+    with start_lab(cli) as lab:
+        past = START - timedelta(days=2)
+        home = lab.fleet.file_systems.add(
+            LabFileSystem(size_gib=58, balance_pct=30, load="steady:400@256%0", starts_at=past)
+        )
+        lab.fleet.databases.add(
+            LabDatabase(identifier="orders", balance_pct=90, load="steady:3000@16%0", starts_at=past)
+        )
+        watched = cli.run("backtest", "--last", "1d", "--json").document
+        named = cli.run("backtest", home, "db:orders", "--last", "1d", "--json").document
+
+    assert [bucket["resource_id"] for bucket in watched["buckets"]] == [home]
+    assert {bucket["resource_id"] for bucket in named["buckets"]} == {home, "db:orders"}
+    assert named["volumes"] == []
+
+
+def test_a_resource_that_does_not_exist_is_missing(cli, lab):
+    result = cli.run("backtest", "fs-0fffffffffffffff0", "db:nope")
+    assert result.code == 1
+    assert "no file system fs-0fffffffffffffff0 in us-east-1" in result.err
+    assert "no database db:nope in us-east-1" in result.err
