@@ -88,7 +88,7 @@ def load_from_cloudwatch(
     now_s = services.clock()
     collector = services.build_collector(now_s)
     selection = VolumeSelection(failures=collector.failures)
-    # an instance stands for its volumes, and for its own buckets
+    # an instance means its volumes, and its own buckets
     volume_names = [name for name in request.names if type_of_id(name) in _WITH_VOLUMES]
     if volume_names or not request.names:
         volume_ids = resolve_volumes(context, volume_names, prefers=can_burst)
