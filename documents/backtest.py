@@ -7,6 +7,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.policy.policy import Mode
+from burstwatch.core.resource_type import ResourceType
 from documents.shared import (
     ConfigurationDocument,
     Count,
@@ -124,6 +125,21 @@ class ReplayedVolumeDocument(TypedDict):
     usd_watching: UsdAmount
 
 
+class ReplayedBucketDocument(TypedDict):
+    """A bucket of an instance, a file system or a database, which is never changed: its alerts."""
+
+    resource_id: str
+    resource_type: ResourceType
+    name: str | None
+    bucket: str
+    recorded_s: Count
+    alerts: list[SentAlertDocument]
+    alerts_by_kind: AlertsByKind
+    depletions: list[DepletionDocument]
+    least_lead_s: LeastLead
+    usd_watching: UsdAmount
+
+
 class BacktestDocument(VolumeSelectionDocument):
     """A backtest: what the watchdog would have done.
 
@@ -146,5 +162,7 @@ class BacktestDocument(VolumeSelectionDocument):
     """Those held back most first."""
     window_alerts: list[SentAlertDocument]
     """Alerts about windows, which belong to no volume."""
+    buckets: list[ReplayedBucketDocument]
+    """Those of instances, file systems and databases; the totals are about volumes."""
     unseen: list[str]
-    """Volumes of which nothing was recorded."""
+    """Resources of which nothing was recorded."""

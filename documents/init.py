@@ -29,6 +29,8 @@ class InitDocument(TypedDict):
     slack_secret: str | None
     regions: list[str]
     """Empty: one stack, where the credentials point."""
+    watch: list[str]
+    """The kinds of resources that it watches: ebs, instance, efs, rds."""
     flips: bool
     spend_cap_usd_per_month: float | None
     change_hours: str | None
@@ -39,4 +41,6 @@ class InitDocument(TypedDict):
     actions_on_opted_in_volumes: list[str]
     actions_on_own_resources: list[str]
     costs_per_region: list[InitCostDocument]
+    usd_per_month_per_resource: dict[str, float]
+    """The most that one calm resource of a watched kind costs, by kind; volumes are in the costs above."""
     next_commands: list[str]

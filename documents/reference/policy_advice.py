@@ -201,7 +201,7 @@ ADVICE: Final = {
         "it holds only while CloudWatch shows each period within this time",
     ),
     "resources.instance.act_lead": Advice(
-        "raise it if people need longer to change an instance, lower it if many are polled every minute",
+        "raise it if people need longer to change an instance, lower it if many are in focus",
         _SHORTER_SWEEPS,
         _PERSON_LEAD,
     ),

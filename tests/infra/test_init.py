@@ -6,12 +6,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from burstctl.init.answers import Answers, parse_recipients, parse_regions
+from burstctl.init.answers import Answers, parse_kinds, parse_recipients, parse_regions
 from burstctl.init.files import POLICY_FILE, STAGE_FILE, make_policy, render_policy_file, render_stage_file
 from burstctl.init.preview import count_resources
 from burstctl.init.stack_summary import SUMMARY_FILE, read_summary
 from burstwatch.adapters.policy.yaml_file import read_policy
+from burstwatch.core.resource_type import ResourceType
 from infra.config import Recipients, read_stage
+from infra.permissions import READS_OF_KINDS
 from infra.policy import read_configuration
 from support.bench_loader import load_bench
 from support.synthesized_stacks import default_stack
@@ -72,7 +74,16 @@ def summarise(stack):
 def test_what_init_shows_is_what_the_stacks_consist_of(alerts_only_stack, pytestconfig):
     alerts_only = summarise(alerts_only_stack)
     alerts_only["resource_counts"]["AWS::SNS::Subscription"] -= len(ALERTS_ONLY.emails)
-    text = json.dumps({"alerts_only": alerts_only, "flips": summarise(default_stack())}, indent=2) + "\n"
+    actions_of_kinds = {
+        kind: sorted({action for permission in permissions for action in permission.actions})
+        for kind, permissions in READS_OF_KINDS.items()
+    }
+    summaries = {
+        "alerts_only": alerts_only,
+        "flips": summarise(default_stack()),
+        "actions_of_kinds": actions_of_kinds,
+    }
+    text = json.dumps(summaries, indent=2) + "\n"
     if pytestconfig.getoption("--rewrite"):
         SUMMARY_FILE.write_text(text)
     assert text == SUMMARY_FILE.read_text(), "the stack has changed: `pytest tests/infra --rewrite`"
@@ -111,14 +122,15 @@ regions = st.sampled_from(["us-east-1", "eu-central-1", "ap-southeast-4", "me-so
     st.lists(emails, max_size=3, unique=True),
     st.none() | secrets,
     st.lists(regions, max_size=3, unique=True),
+    st.lists(st.sampled_from(list(ResourceType)), min_size=1, unique=True),
     st.booleans(),
     st.sampled_from(["0", "200", "99.5"]),
     st.sampled_from(["always", "mon-fri 08:00-18:00 Europe/Berlin", "sat,sun 00:00-24:00 UTC"]),
 )
-@example(["no@example.com"], "true", ["eu-central-1"], True, "1", "always")
-@example(["1e3@example.com"], "0123", [], True, "1", "always")
+@example(["no@example.com"], "true", ["eu-central-1"], ["ebs"], True, "1", "always")
+@example(["1e3@example.com"], "0123", [], ["ebs", "rds"], True, "1", "always")
 def test_whatever_init_accepts_is_read_back_as_it_was_meant(
-    tmp_path, addresses, secret, names, flips, spend_cap, change_hours
+    tmp_path, addresses, secret, names, kinds, flips, spend_cap, change_hours
 ):
     entries = [*addresses, *([f"slack:{secret}"] if secret else [])]
     if not entries:
@@ -128,6 +140,7 @@ def test_whatever_init_accepts_is_read_back_as_it_was_meant(
         emails=recipients[0],
         slack_secret=recipients[1],
         regions=parse_regions(" ".join(names)),
+        kinds=parse_kinds(",".join(kinds)),
         flips=flips,
         spend_cap=spend_cap,
         change_hours=change_hours,
@@ -136,8 +149,9 @@ def test_whatever_init_accepts_is_read_back_as_it_was_meant(
     stage, faults = read_stage(path)
     assert faults == []
     assert stage.recipients == Recipients(emails=tuple(addresses), slack_secret=secret)
-    assert (stage.regions, stage.flips) == (tuple(names), flips)
+    assert (stage.regions, stage.flips, set(stage.resources)) == (tuple(names), flips, set(kinds))
     policy = read_policy(tmp_path / POLICY_FILE)
     assert policy == make_policy(answers)
+    assert set(policy.resources.watched) == set(kinds)
     assert policy.mode.highest == ("auto" if flips else "propose")
     assert read_configuration(path)[1].document == (tmp_path / POLICY_FILE).read_text()

@@ -32,6 +32,7 @@ from support.paths import ROOT
 from support.schema_check import check_output
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+INSTANCE = "i-0123456789abcdef0"
 BURSTCTL = (sys.executable, "-c", "import sys; from burstctl.main import main; sys.exit(main())")
 
 
@@ -169,7 +170,6 @@ def add_lab_volume(
     return lab.fleet.add(volume)
 
 
-# 100 GiB earn 300 IOPS; one per cent of the bucket is 54,000 credits. The newest datapoint ended at 17:59.
 def add_lab_instance(lab, instance_id, instance_type="m5.large", *, name="build-host", **fields) -> str:
     """An instance that is older than any window of the tests; volumes are attached by their own fields."""
     lab.fleet.add_instance(
@@ -184,6 +184,19 @@ def add_lab_instance(lab, instance_id, instance_type="m5.large", *, name="build-
     return instance_id
 
 
+def add_gp3(lab, name="data", load="idle", **fields) -> str:
+    """A default gp3 volume of ``INSTANCE``, which has been living for two hours."""
+    default = {"volume_type": "gp3", "iops": 3_000, "throughput_mib_s": 125, "minutes": 120}
+    return add_lab_volume(lab, name, load, **{"instance_id": INSTANCE} | default | fields)
+
+
+def add_draining_instance(lab, *, minutes=90, **fields) -> list[str]:
+    """Two volumes with 2,000 IOPS each on t3.medium, which sustains 2,000 and has 17.64 million credits."""
+    add_lab_instance(lab, INSTANCE, "t3.medium", **fields)
+    return [add_gp3(lab, f"data-{number}", "steady:2000", minutes=minutes) for number in range(2)]
+
+
+# 100 GiB earn 300 IOPS; one per cent of the bucket is 54,000 credits. The newest datapoint ended at 17:59.
 def add_calm(lab, name="calm", **fields) -> str:
     return add_lab_volume(lab, name, **fields)
 

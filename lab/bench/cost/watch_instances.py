@@ -7,7 +7,7 @@ the real AWS clients are counted, and the sum is scaled to a month. The first sw
 not counted. The instances are of all types that have EBS credits, evenly by name. The gp2 volumes are
 spread over them: an even mix of sizes. With ``one in twenty``, the volumes of one instance in twenty are
 overloaded all the time, so they drain, and are empty then. That is the most expensive state: it is read
-every minute.
+as often as its datapoints come.
 
 A second table has the share of types whose buckets are proved unable to drain, by size and volumes. These
 buckets are not read. Dollars are CloudWatch's for the metrics requested; describing is free.

@@ -57,7 +57,8 @@ class Collector:
     are the names of the instances that had to be read, by volume id. ``heartbeat`` is called after each page
     of the fleet and each batch of metrics, and between the parts of a long pass. A pass about some volumes
     (``only_volume_ids``) reads nothing of the whole Region. ``volume_types`` are those that are watched. The
-    kinds in ``unread_kinds`` could not be listed, so nothing is known of them.
+    kinds in ``unread_kinds`` could not be listed, so nothing is known of them. Of ``excused_kinds``, that is
+    no failure; they have the AWS action that the caller lacks.
     """
 
     ec2: Ec2Reader
@@ -68,6 +69,7 @@ class Collector:
     volume_types: frozenset[str] = frozenset({"gp2"})
     watches_instances: bool = False
     unread_kinds: set[ResourceType] = field(default_factory=set)
+    excused_kinds: Mapping[ResourceType, str] = field(default_factory=dict)
     drain_metrics_reader: DrainMetricsReader | None = None
     efs: EfsReader | None = None
     rds: RdsReader | None = None
@@ -80,6 +82,7 @@ class Collector:
     monotonic: Callable[[], float] = monotonic
     _started_at_s: float = field(default=0.0, init=False)
     _volumes: list[Volume] | None = field(default=None, init=False)
+    _denied_kinds: dict[ResourceType, AwsFailure] = field(default_factory=dict, init=False)
     _in_progress: dict[str, Modification] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -119,7 +122,7 @@ class Collector:
             listed = self.ec2.running_instances(report_failure=self.add_failure, on_page=self.heartbeat)
             instances = [instance for instance in listed if instance.volume_ids]
         except AwsError as error:
-            self.add_unread_kind(ResourceType.INSTANCE, error.problem)
+            self.add_unread_kind(ResourceType.INSTANCE, error.failure)
             return None
         return self._with_limits(instances, self._list_volumes())
 
@@ -156,16 +159,24 @@ class Collector:
     def _with_limits(self, instances: Sequence[Instance], volumes: Iterable[Volume]) -> list[Instance] | None:
         """The instances with what their types allow and what their volumes serve at best."""
         result = self.ec2.ebs_limits(sorted({instance.instance_type for instance in instances}))
-        self.add_failures(result.unread)
         if result.unread and not result.limits:
-            self.add_unread_kind(ResourceType.INSTANCE)
+            self.add_unread_kind(ResourceType.INSTANCE, next(iter(result.unread.values())))
             return None
+        self.add_failures(result.unread)
         return _limited(instances, volumes, result)
 
-    def add_unread_kind(self, kind: ResourceType, failure: str | None = None) -> None:
+    def add_unread_kind(self, kind: ResourceType, failure: AwsFailure) -> None:
         """Note that nothing is known of a kind in this pass, in one failure; other kinds are not affected."""
-        self.failures += [failure] if failure else []
+        self.failures.append(failure.problem)
         self.unread_kinds.add(kind)
+        if failure.is_access_denied:
+            self._denied_kinds[kind] = failure
+
+    def excuse_denied_kinds(self) -> None:
+        """Take the missing permissions out of the failures, for a reader who asked for no particular kind."""
+        causes = {failure.problem.cause for failure in self._denied_kinds.values()}
+        self.failures = [failure for failure in self.failures if Problem.of(failure).cause not in causes]
+        self.excused_kinds = {kind: failure.action for kind, failure in self._denied_kinds.items()}
 
     def larger_types(self, instance_type: str) -> Mapping[str, InstanceLimits]:
         """The limits of the types of its family; none if they cannot be read, which is reported."""
@@ -316,6 +327,22 @@ class Collector:
                 known = result.series.get(query) or result.unread.get(query)
                 balances[subject] = known or Series(period_s=query.period_s)
         return balances
+
+    def bucket_histories(
+        self, due: Iterable[DueBucket], start_s: float, end_s: float, *, least_period_s: int = PERIOD_S
+    ) -> dict[str, Series]:
+        """The balances of buckets of resources other than volumes over a span, by their keys in the ledger.
+
+        A balance is read by periods of ``least_period_s`` or longer. What is not read is a failure.
+        """
+        queries = {}
+        for due_bucket in due:
+            query = _bucket_query(due_bucket, due_bucket.kind.metric, "Minimum")
+            queries[due_bucket.subject] = replace(query, period_s=max(query.period_s, least_period_s))
+        result = self.cloudwatch.read(list(queries.values()), start_s=start_s, end_s=end_s)
+        self.add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        self._add_messages(result.messages)
+        return {subject: result.series[query] for subject, query in queries.items() if query in result.series}
 
     def buckets_with_companion(self, due: Iterable[DueBucket], span_s: float) -> set[str]:
         """The buckets whose resources have other metrics of the last ``span_s`` seconds, by their keys."""

@@ -147,7 +147,7 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueVolume]) -> list[D
         if _may_recommend_flip(watch_pass, due_volume.volume, levels.get(due_volume.volume.volume_id))
     ]
     unavailable = watch_pass.services.unavailable_types(candidates, watch_pass.context.now_s)
-    instances, witnesses = _read_instances(watch_pass, assessments, levels)
+    instances = _read_instances(watch_pass, assessments, levels)
     results: list[Decision | VolumeEvaluation] = []
     for due_volume in chunk:
         volume_id = due_volume.volume.volume_id
@@ -158,7 +158,6 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueVolume]) -> list[D
                     volume_context,
                     unavailable=unavailable.get(volume_id, {}),
                     instance=instances.get(volume_id),
-                    witness=witnesses.get(volume_id, {}),
                 )
                 results.append(_evaluate_one(watch_pass, assessment, levels[volume_id], volume_context))
     return results
@@ -166,21 +165,18 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueVolume]) -> list[D
 
 def _read_instances(
     watch_pass: WatchPass, assessments: Mapping[str, Assessment], levels: Mapping[str, Level]
-) -> tuple[Mapping[str, InstanceLimits], Mapping[str, Mapping[str, Any]]]:
-    """What the instances of volumes in trouble allow, and CloudWatch's checks of these volumes, by volume id.
+) -> Mapping[str, InstanceLimits]:
+    """What the instances of volumes in trouble allow, by volume id.
 
-    They distinguish the limits of the volume from those of its instance. They are read only if instances are
-    watched: then the function has the permission, and the price has been accepted.
+    It is read only if instances are watched: then the function has the permission, and the price has been
+    accepted.
     """
-    collector = watch_pass.collector
-    if not collector.watches_instances:
-        return {}, {}
     troubled = [
         assessments[i].volume for i, level in levels.items() if level.is_alerting and i in assessments
     ]
-    checks = collector.volume_checks(troubled)
-    witnesses = {volume_id: describe_volume_witness(*pair) for volume_id, pair in checks.items()}
-    return collector.instance_limits(troubled) if troubled else {}, witnesses
+    if not troubled or not watch_pass.collector.watches_instances:
+        return {}
+    return watch_pass.collector.instance_limits(troubled)
 
 
 def _evaluate_one(
@@ -216,15 +212,19 @@ def release_samples(watch_pass: WatchPass, decision: Decision) -> Decision:
 def _conclude_all(watch_pass: WatchPass, results: Iterable[Decision | VolumeEvaluation]) -> None:
     """Add the decisions in order; the drains that alerts are about are explained first, all at once."""
     results = list(results)
-    drain_causes = _read_drain_causes(
-        watch_pass, [result for result in results if isinstance(result, VolumeEvaluation)]
+    evaluations = [result for result in results if isinstance(result, VolumeEvaluation)]
+    drain_causes, witnesses = (
+        _read_drain_causes(watch_pass, evaluations),
+        _read_witnesses(watch_pass, evaluations),
     )
     for result in results:
         if isinstance(result, Decision):
             watch_pass.decisions.append(result)
             continue
         with isolate_errors(watch_pass, result.volume_id):
-            decision = conclude(result, drain_causes.get(result.volume_id))
+            context = replace(result.volume_context, witness=witnesses.get(result.volume_id, {}))
+            evaluation = replace(result, volume_context=context)
+            decision = conclude(evaluation, drain_causes.get(result.volume_id))
             watch_pass.decisions.append(release_samples(watch_pass, decision))
 
 
@@ -254,6 +254,20 @@ def _read_drain_causes(
         )
         watch_pass.collector.failures.append(watch_pass.internal_errors[-1])
         return {}
+
+
+def _read_witnesses(
+    watch_pass: WatchPass, evaluations: Sequence[VolumeEvaluation]
+) -> Mapping[str, Mapping[str, Any]]:
+    """CloudWatch's checks of the limits of the volumes that an alert is about, by volume id.
+
+    They distinguish the limits of a volume from those of its instance, and are read only if it is watched.
+    """
+    if not watch_pass.collector.watches_instances or not watch_pass.explains_drains:
+        return {}
+    alerted = [evaluation.assessment.volume for evaluation in evaluations if evaluation.alert.kind]
+    checks = watch_pass.collector.volume_checks(alerted)
+    return {volume_id: describe_volume_witness(*pair) for volume_id, pair in checks.items()}
 
 
 def _unread(volume: Volume) -> Assessment:

@@ -91,7 +91,7 @@ class FileSystemReader:
                 self._efs.file_systems(report_failure=collector.add_failure, on_page=collector.heartbeat)
             )
         except AwsError as error:
-            collector.add_unread_kind(ResourceType.EFS, error.problem)
+            collector.add_unread_kind(ResourceType.EFS, error.failure)
             return None
 
     def find(self, resource_ids: Iterable[str]) -> tuple[Sequence[AdvisedResource], Sequence[str]]:
@@ -131,7 +131,7 @@ class DatabaseReader:
             listed = self._rds.databases(report_failure=collector.add_failure, on_page=collector.heartbeat)
             return self._with_limits(list(listed))
         except AwsError as error:
-            collector.add_unread_kind(ResourceType.RDS, error.problem)
+            collector.add_unread_kind(ResourceType.RDS, error.failure)
             return None
 
     def find(self, resource_ids: Iterable[str]) -> tuple[Sequence[AdvisedResource], Sequence[str]]:

@@ -226,4 +226,5 @@ def _build_report(watch_pass: WatchPass, *, is_read_only: bool) -> PassReport:
         is_read_only=is_read_only,
         outcomes=watch_pass.outcomes,
         holds=watch_pass.holds,
+        excused_kinds=watch_pass.collector.excused_kinds,
     )

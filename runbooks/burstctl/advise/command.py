@@ -134,7 +134,7 @@ def _advise_regions(options: Options, request: AdviceRequest, *, as_csv: bool, s
         print_output(render_fleet(with_advice, shows_all=shows_all))
     print_notes(*reports)
     if empty := [report.region for report in reports if _is_empty(report)]:
-        print_info(describe_empty_regions(options, empty))
+        print_info(describe_empty_regions(options, empty, "no gp2 volumes"))
     reads.print_problems({report.region: report.selection.failures for report in reports})
     for report in reports:
         replace(report.selection, failures=[]).print_failures(report.region)

@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -32,6 +32,8 @@ from burstwatch.core.text import sanitise
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.wiring.bootstrap import AwsSession, get_caller_identity
 
+_NOTHING: Final = "nothing that has burst credits"
+
 
 class _Kinds(click.ParamType[frozenset[ResourceType]]):
     """Kinds of resources, separated by commas."""
@@ -56,7 +58,7 @@ class _Kinds(click.ParamType[frozenset[ResourceType]]):
 @click.command(
     cls=Command,
     examples=(
-        ("burstctl assess", "every gp2 volume of the region, most urgent first"),
+        ("burstctl assess", "every watched resource of the region, most urgent first"),
         ("burstctl assess ci-7 --region eu-west-1", "one volume, elsewhere"),
         ("burstctl assess --region eu-west-1 --region us-east-1", "two regions; --region all: every one"),
         ("burstctl assess --kind ebs,instance", "also the EBS credits of EC2 instances"),
@@ -74,7 +76,8 @@ class _Kinds(click.ParamType[frozenset[ResourceType]]):
     "kinds",
     type=_Kinds(),
     metavar="KIND[,KIND]",
-    help="Look at these kinds only: ebs, instance, efs, rds. Default: those that the policy watches.",
+    help="Look at these kinds only: ebs, instance, efs, rds. Default: those that the policy watches, or"
+    " without a policy, every kind that you may read.",
 )
 @common_options
 def assess(
@@ -100,6 +103,7 @@ def assess(
         print_table([report], shows_all=everything or bool(volumes))
     print_summary(report)
     print_report_failures(report)
+    _print_excused_kinds(report)
     if report.decisions or not report.failures:
         notes.print_warnings()
     if not options.json and _is_empty(report):
@@ -112,15 +116,19 @@ def assess(
 def _assess(
     names: tuple[str, ...], kinds: frozenset[ResourceType] | None, context: CommandContext
 ) -> PassReport:
-    services = context.services
+    services, looks_at_everything = context.services, kinds is None and context.policy_source.is_default
     if kinds is not None:
         services = replace(services, policy=services.policy.watching(kinds))
+    elif looks_at_everything:
+        services = replace(services, policy=services.policy.watching_everything())
     context.progress.begin()
     try:
         # the ID of an instance means its volumes; those of other kinds are not looked up
         advised = [name for name in names if FILE_SYSTEM_ID.fullmatch(name) or DATABASE_ID.fullmatch(name)]
         volume_ids = resolve_volumes(context, [name for name in names if name not in advised])
-        report = assess_volumes(services, [*volume_ids, *advised], now_s=services.clock())
+        report = assess_volumes(
+            services, [*volume_ids, *advised], now_s=services.clock(), excuses_denied=looks_at_everything
+        )
     finally:
         context.progress.end()
     return replace(report, ledger=context.ledger_location)
@@ -136,12 +144,20 @@ def _print_empty(options: Options, region: str, session: AwsSession) -> None:
         account = f" (account {get_caller_identity(session, CallCounter()).account})"
     except AwsError:
         account = ""
-    print_info(f"no gp2 volumes in {region}{account}")
+    print_info(f"{_NOTHING} in {region}{account}")
     elsewhere = replace(options, region=None, profile=None).repeated
     profile = (
         ["--profile", options.profile or "NAME"] if options.profile or options.has_several_regions else []
     )
     print_next([shlex.join(["burstctl", "assess", "--region", ALL_REGIONS, *profile, *elsewhere])])
+
+
+def _print_excused_kinds(*reports: PassReport) -> None:
+    """Say which kinds were left out because the caller may not read them, and by which AWS action."""
+    actions = {kind: action for report in reports for kind, action in report.excused_kinds.items()}
+    if actions:
+        listed = ", ".join(f"{kind.noun}s ({actions[kind]})" for kind in ResourceType if kind in actions)
+        print_info(f"left out, because you lack the permission: {listed}")
 
 
 def _assess_regions(options: Options, kinds: frozenset[ResourceType] | None, *, shows_all: bool) -> ExitCode:
@@ -156,8 +172,9 @@ def _assess_regions(options: Options, kinds: frozenset[ResourceType] | None, *, 
     print_summary(*(report for report in reports if report.decisions))
     has_others = len(empty) < len(reports) + len(reads.errors)
     if empty and has_others:
-        print_info(describe_empty_regions(options, empty))
+        print_info(describe_empty_regions(options, empty, _NOTHING))
     reads.print_problems({report.region: report.failures for report in reports})
+    _print_excused_kinds(*reports)
     print_report_failures(*(replace(report, failures=()) for report in reports))
     if not options.json and empty and not has_others:
         _print_empty(options, f"any of {len(empty)} Regions", reads.session)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from burstctl.backtest.bucket_replay import BucketTally, replay_bucket
 from burstctl.backtest.load import BacktestInput
 from burstctl.backtest.recording import Recording
 from burstctl.backtest.replay import ReplayConfig, cost_of_calm_volume, is_calm_throughout, replay
@@ -13,6 +14,7 @@ from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
+from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.tag_keys import IGNORE, MODE
 
 MIN_RECORDED_S: Final = DAY_S
@@ -41,6 +43,7 @@ class Backtest:
     tallies: Sequence[Tally]
     window_alerts: Sequence[SentAlert]
     totals: Totals
+    bucket_tallies: Sequence[BucketTally] = ()
 
     @property
     def may_act(self) -> bool:
@@ -84,13 +87,15 @@ def run_backtest(
         tallies=sorted(tallies, key=lambda item: item.urgency),
         window_alerts=window_alerts,
         totals=sum_tallies(tallies, window_alerts, replayed.metrics_of_instances),
+        bucket_tallies=[replay_bucket(item, config) for item in source.buckets],
     )
 
 
 def _replay_config(
     request: BacktestRequest, start_s: int, end_s: int, limits: Mapping[str, InstanceLimits]
 ) -> ReplayConfig:
-    policy = request.policy
+    # only volumes are replayed, each of which was chosen
+    policy = request.policy.watching_everything().watching((ResourceType.EBS,))
     if request.target is not None:
         policy = replace(policy, flip=replace(policy.flip, target=request.target))
     return ReplayConfig(

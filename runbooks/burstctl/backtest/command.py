@@ -23,7 +23,7 @@ from burstctl.backtest.load import (
     load_from_files,
 )
 from burstctl.backtest.progress import DayProgressBar
-from burstctl.backtest.text import print_notes, render_fleet, render_volume
+from burstctl.backtest.text import print_notes, render_buckets, render_fleet, render_volume
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Duration, Options, ResourceName, common_options, last_option
 from burstctl.cli.output import print_info, print_next, print_output, to_json
@@ -45,6 +45,7 @@ _DEFAULT_REGION: Final = "us-east-1"
     examples=(
         ("burstctl backtest", "two weeks of the whole fleet, as if all had opted in"),
         ("burstctl backtest ci-7", "one volume, with its history line by line"),
+        ("burstctl backtest i-0123456789abcdef0", "the EBS credits of an instance, and its volumes"),
         ("burstctl backtest --last 60d --target io1 --policy strict.yaml", "another policy, another target"),
         ("burstctl backtest --csv ci-7.csv --size 100", "history from a file, without calls to AWS"),
     ),
@@ -105,8 +106,10 @@ def backtest(
 ) -> ExitCode:
     """Show what the watchdog would have done under this policy: alerts, flips, avoided stalls, cost.
 
-    Replays the history of the VOLUMEs, or of every gp2 volume of the region, through the watchdog itself, as
-    if each had opted in. It only reads: it sends, modifies and records nothing.
+    Replays the history of the VOLUMEs, or of every watched volume of the region, through the watchdog itself,
+    as if each had opted in. It only reads: it sends, modifies and records nothing. What is never flipped has
+    only its alerts shown: st1 and sc1 volumes; and instances, file systems and databases, if the policy
+    watches them or you give their IDs.
 
     Exits 1 if anything could not be read, 2 if reading costs too much and --yes is missing.
     """
@@ -172,6 +175,8 @@ def _report(result: Backtest, options: Options, now_s: float, *, shows_all: bool
         print_output(render_volume(result))
     elif result.tallies:
         print_output(render_fleet(result, shows_all=shows_all))
+    elif result.bucket_tallies:
+        print_output(render_buckets(result))
     print_notes(result)
     if not options.json and result.tallies and result.source.selection.metrics_requested:
         names = [result.tallies[0].volume.volume_id] if len(result.tallies) == 1 else []

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from burstctl.backtest.assumptions import list_assumptions
 from burstctl.backtest.backtest import Backtest
+from burstctl.backtest.bucket_replay import BucketTally
 from burstctl.backtest.recorded_volume import SimulatedModification
 from burstctl.backtest.scoring import Depletion, SentAlert, Stalls, Tally, replayed_days
 from burstwatch.core.ledger.flip_state import Direction, configuration_to_document
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from documents.backtest import (
         BacktestDocument,
         DepletionDocument,
+        ReplayedBucketDocument,
         ReplayedVolumeDocument,
         SentAlertDocument,
         SimulatedModificationDocument,
@@ -64,6 +66,7 @@ def to_document(backtest: Backtest, generated_at_s: float) -> "BacktestDocument"
         },
         "volumes": [_volume_document(item, policy) for item in backtest.tallies],
         "window_alerts": [_alert_document(item) for item in backtest.window_alerts],
+        "buckets": [_bucket_document(item) for item in backtest.bucket_tallies],
         "unseen": list(source.unseen),
         **source.selection.to_document(),
     }
@@ -89,6 +92,22 @@ def _volume_document(tally: Tally, policy: Policy) -> "ReplayedVolumeDocument":
         "depletions": [_depletion_document(item) for item in tally.depletions],
         "least_lead_s": tally.least_lead_s,
         "usd_over_gp2": round(tally.usd_over_gp2, 6),
+        "usd_watching": round(tally.usd_watching, 6),
+    }
+
+
+def _bucket_document(tally: BucketTally) -> "ReplayedBucketDocument":
+    resource = tally.due.resource
+    return {
+        "resource_id": resource.resource_id,
+        "resource_type": resource.resource_type,
+        "name": resource.name,
+        "bucket": tally.due.kind.name,
+        "recorded_s": tally.known_s,
+        "alerts": [_alert_document(item) for item in tally.alerts],
+        "alerts_by_kind": dict(tally.by_kind),
+        "depletions": [_depletion_document(item) for item in tally.depletions],
+        "least_lead_s": tally.least_lead_s,
         "usd_watching": round(tally.usd_watching, 6),
     }
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from burstctl.backtest.bucket_replay import RecordedBucket
 from burstctl.backtest.recorded_aws import UNKNOWN_INSTANCE_ID
 from burstctl.backtest.recording import Recording, make_recording, restrict_to
 from burstctl.cli.output import print_info
@@ -18,14 +19,22 @@ from burstctl.context.volume_histories import (
     read_instance_limits,
     select_volumes,
 )
-from burstwatch.core.buckets.series import PERIOD_S
+from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.durations import DAY_S, HOUR_S
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.sizing import InstanceLimits
-from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops, can_burst
+from burstwatch.core.ebs.volume import Volume, can_burst
+from burstwatch.core.ebs.volume_bucket import bucket_of
+from burstwatch.core.policy.policy import Policy
+from burstwatch.core.resource_type import ResourceType, type_of_id
 from burstwatch.core.text import format_count, format_instant, format_usd
+from burstwatch.core.watch.api_cost import USD_PER_METRIC
+from burstwatch.core.watch.due_buckets import DueBucket, buckets_of
+from burstwatch.engine.collector import Collector
+from burstwatch.engine.resource_readers import ADVISED_KINDS, find_resources, list_resources
 
+_WITH_VOLUMES: Final = (ResourceType.EBS, ResourceType.INSTANCE)
 METRICS: Final = ("balance", "read_ops", "write_ops")
 MAX_DAYS: Final = 62
 """CloudWatch keeps means of five minutes for 63 days."""
@@ -39,7 +48,7 @@ _LEAD_IN_S: Final = 2 * HOUR_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRequest:
-    """The volumes that an operator wants to replay; no names means all gp2 volumes of the region."""
+    """The volumes that an operator wants to replay; no names means all volumes that the policy watches."""
 
     names: Sequence[str] = ()
     days: int = 14
@@ -63,6 +72,8 @@ class BacktestInput:
     limits: Mapping[str, InstanceLimits] = field(default_factory=dict)
     unseen: Sequence[str] = ()
     selection: VolumeSelection = field(default_factory=VolumeSelection)
+    buckets: Sequence[RecordedBucket] = ()
+    """Those of instances, file systems and databases."""
 
 
 def load_from_cloudwatch(
@@ -76,14 +87,21 @@ def load_from_cloudwatch(
     services = context.services
     now_s = services.clock()
     collector = services.build_collector(now_s)
-    volume_ids = resolve_volumes(context, request.names, prefers=can_burst)
-    selection = select_volumes(collector, volume_ids, services.policy.mode, _unsuited_reason)
+    selection = VolumeSelection(failures=collector.failures)
+    # an instance means its volumes, and its own buckets
+    volume_names = [name for name in request.names if type_of_id(name) in _WITH_VOLUMES]
+    if volume_names or not request.names:
+        volume_ids = resolve_volumes(context, volume_names, prefers=can_burst)
+        selection = select_volumes(collector, volume_ids, services.policy.mode, _unsuited_reason)
+    due = _list_buckets(collector, request.names, services.policy, selection)
     volume_count = len(selection.volumes)
     period_s = choose_period_s(volume_count, request.days)
     usd = check_read_cost(volume_count, len(METRICS), max_usd=MAX_USD, assumes_yes=request.assumes_yes)
     unit = "minute" if period_s == PERIOD_S else "five minutes"
+    usd += len(due) * USD_PER_METRIC
+    buckets_text = f" and {format_count(len(due), 'other bucket')}" if due else ""
     print_info(
-        f"reading {format_count(request.days, 'day')} of {format_count(volume_count, 'volume')}"
+        f"reading {format_count(request.days, 'day')} of {format_count(volume_count, 'volume')}{buckets_text}"
         f" by the {unit}: {format_usd(usd, decimals=5)}"
     )
     end_s = int(now_s - METRIC_LAG_S) // period_s * period_s
@@ -121,6 +139,11 @@ def load_from_cloudwatch(
         )
     finally:
         context.progress.end()
+    buckets = _read_buckets(collector, due, start_s - _LEAD_IN_S, end_s, days=request.days)
+    seen_ids = {bucket.due.resource.resource_id for bucket in buckets}
+    unseen += dict.fromkeys(
+        item.resource.resource_id for item in due if item.resource.resource_id not in seen_ids
+    )
     attached = [
         recording.volume for recording in recordings if recording.volume.instance_id != UNKNOWN_INSTANCE_ID
     ]
@@ -134,15 +157,42 @@ def load_from_cloudwatch(
         limits=limits,
         unseen=unseen,
         selection=selection,
+        buckets=buckets,
     )
 
 
+def _list_buckets(
+    collector: Collector, names: Sequence[str], policy: Policy, selection: VolumeSelection
+) -> list[DueBucket]:
+    """The buckets of these instances, file systems and databases; without names, of watched ones."""
+    advised_ids = [name for name in names if type_of_id(name) is not ResourceType.EBS]
+    resources, missing = find_resources(collector, advised_ids)
+    selection.missing = [*selection.missing, *missing]
+    if not names:
+        for kind in ADVISED_KINDS:
+            resources += (list_resources(collector, kind) or ()) if kind in policy.resources.watched else ()
+    return [due for due in buckets_of(resources) if due.is_polled]
+
+
+def _read_buckets(
+    collector: Collector, due: Sequence[DueBucket], start_s: int, end_s: int, *, days: int
+) -> list[RecordedBucket]:
+    """What was recorded of these buckets; after 15 days, CloudWatch has no minutes any more."""
+    least_period_s = choose_period_s(1, days)
+    histories = collector.bucket_histories(due, start_s, end_s, least_period_s=least_period_s)
+    return [
+        RecordedBucket(due=item, balance=balance)
+        for item in due
+        if (balance := histories.get(item.subject, Series()))
+    ]
+
+
 def _unsuited_reason(volume: Volume) -> str | None:
-    if not volume.is_gp2:
+    if not volume.has_bucket:
         command = f"burstctl which {volume.volume_id}"
-        return f"it is {volume.volume_type}, and only gp2 volumes are replayed; {command} shows its limits"
-    if baseline_iops(volume.size_gib) >= BURST_IOPS:
-        return f"a gp2 of {volume.size_gib:,} GiB cannot run out of credits"
+        return f"it is {volume.volume_type}, which has no burst credits; {command} shows its limits"
+    if not bucket_of(volume).highest_drain_per_s:
+        return f"{volume.volume_type} of {volume.size_gib:,} GiB cannot run out of credits"
     return None
 
 

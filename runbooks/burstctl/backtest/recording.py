@@ -73,7 +73,7 @@ class MinuteSeries:
 
 @dataclass(frozen=True)
 class Recording:
-    """A gp2 volume as it was recorded: least balance and operations of each minute.
+    """A volume with burst credits as it was recorded: least balance and operations of each minute.
 
     ``period_s`` is how wide the periods were that it was recorded in. ``cut_because`` says why not all that
     was recorded is used.
@@ -100,9 +100,14 @@ class Recording:
         return None if reads is None or writes is None else (reads + writes) / PERIOD_S
 
     def is_stalled(self, start_s: int, balance_pct: float | None) -> bool:
-        """Whether the volume was throttled in a minute: its bucket was empty and it was at its baseline."""
+        """Whether the volume was throttled in a minute: its bucket was empty and it was at its baseline.
+
+        The throughput of st1 and sc1 is not recorded, so every minute without credits counts.
+        """
         if balance_pct is None or balance_pct > EMPTY_PCT:
             return False
+        if not self.volume.is_gp2:
+            return True
         served = self.served_iops(start_s)
         return served is not None and served >= THROTTLED_SHARE * baseline_iops(self.volume.size_gib)
 

@@ -17,10 +17,12 @@ from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.core.buckets.poll_interval import is_sweep_due
 from burstwatch.core.durations import DAY_S
 from burstwatch.core.ebs.sizing import InstanceLimits
-from burstwatch.core.ebs.volume_bucket import bucket_of
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.ebs.volume_bucket import bucket_kind_of, bucket_of
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.ledger_entry import LedgerEntry
 from burstwatch.core.location import AwsLocation
+from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import FOCUS_TICK, CadencePolicy, Policy
 from burstwatch.core.policy.windows import window_names_of
 from burstwatch.core.tag_keys import CRITICAL, IGNORE
@@ -86,12 +88,12 @@ def is_calm_throughout(recording: Recording, policy: Policy) -> bool:
     Its balance never leaves calm, cannot fall fast enough to look like a drain, is never missing for long,
     and neither tag nor window asks for anything.
     """
-    volume, levels = recording.volume, policy.levels
+    volume, levels, cadence = recording.volume, policy.levels, _cadence_of(recording.volume, policy)
     if CRITICAL in volume.tags or IGNORE in volume.tags or window_names_of(policy.windows, volume):
         return False
     values = recording.balance.values
     minimum = min(values, default=0.0)
-    if not minimum >= max(policy.cadence.calm_from_pct, policy.cadence.watch_below_pct):
+    if not minimum >= max(cadence.calm_from_pct, cadence.watch_below_pct):
         return False
     if _longest_gap(values) > _MAX_GAP_MINUTES:
         return False
@@ -103,8 +105,14 @@ def is_calm_throughout(recording: Recording, policy: Policy) -> bool:
 def cost_of_calm_volume(recording: Recording, config: ReplayConfig) -> ReplayResult:
     """The result for a volume that stays calm: only the cost of polling it."""
     start_s, end_s = max(config.start_s, recording.first_s), min(config.end_s, recording.end_s)
-    metrics_read = _count_sweep_reads(recording, config.policy.cadence, start_s, end_s)
+    cadence = _cadence_of(recording.volume, config.policy)
+    metrics_read = _count_sweep_reads(recording, cadence, start_s, end_s)
     return ReplayResult(recording=recording, metrics_read=metrics_read)
+
+
+def _cadence_of(volume: Volume, policy: Policy) -> CadencePolicy:
+    """The times that the policy has for the bucket of this volume."""
+    return policy_of_bucket(policy, bucket_kind_of(volume), bucket_of(volume)).cadence
 
 
 def replay(

@@ -14,7 +14,7 @@ from burstwatch.core.buckets.series import PERIOD_S
 from burstwatch.core.durations import DAY_S
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.policy.policy import LevelPolicy
+from burstwatch.core.policy.policy import LevelPolicy, Policy
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 
 _DRAIN_KINDS: Final = (AlertKind.DRAINING, AlertKind.EXHAUSTED)
@@ -113,7 +113,7 @@ class Tally:
     @property
     def by_kind(self) -> Mapping[str, int]:
         """How many alerts of each kind, reminders included."""
-        return Counter(str(alert.kind) for alert in self.alerts)
+        return count_by_kind(self.alerts)
 
     @property
     def least_lead_s(self) -> int | None:
@@ -121,12 +121,7 @@ class Tally:
 
         None if the bucket was never empty, or only while the volume would already have been flipped.
         """
-        leads = [
-            depletion.lead_s or 0
-            for depletion in self.depletions
-            if depletion.lead_s is not None or depletion.is_surprise
-        ]
-        return min(leads, default=None)
+        return find_least_lead_s(self.depletions)
 
     @property
     def is_quiet(self) -> bool:
@@ -172,7 +167,13 @@ def tally_volume(result: ReplayResult, config: ReplayConfig) -> Tally:
         refused=Counter(
             str(entry.body["guard"]) for entry in result.entries if entry.kind is EntryKind.REFUSED
         ),
-        depletions=_find_depletions(result, alerts, config),
+        depletions=find_depletions(
+            ((at_s, pct) for at_s, pct in recording.balance if config.start_s <= at_s < config.end_s),
+            alerts,
+            result.modifications,
+            policy=config.policy,
+            start_s=config.start_s,
+        ),
         stalls=_count_stalls(result, recording.stalled_minutes(*span)),
         usd_over_gp2=sum(cost.usd_within(0, config.end_s) for cost in flip_costs(result.entries, None)),
         usd_watching=result.metrics_read * USD_PER_METRIC,
@@ -206,6 +207,21 @@ def sum_tallies(tallies: Sequence[Tally], windows: Iterable[SentAlert], other_me
     )
 
 
+def count_by_kind(alerts: Iterable[SentAlert]) -> dict[str, int]:
+    """How many alerts of each kind, reminders included."""
+    return dict(Counter(str(alert.kind) for alert in alerts))
+
+
+def find_least_lead_s(depletions: Iterable[Depletion]) -> int | None:
+    """The shortest time from an alert to an empty bucket; 0 if there was no alert, None without any."""
+    leads = [
+        depletion.lead_s or 0
+        for depletion in depletions
+        if depletion.lead_s is not None or depletion.is_surprise
+    ]
+    return min(leads, default=None)
+
+
 def sent_alerts(entries: Iterable[LedgerEntry]) -> list[SentAlert]:
     """The alerts among lines of the ledger."""
     alerts = (Alert.from_document(entry.body) for entry in entries if entry.kind is EntryKind.ALERT)
@@ -236,23 +252,26 @@ def _is_in_progress(modifications: Sequence[SimulatedModification], at_s: int) -
     )
 
 
-def _find_depletions(
-    result: ReplayResult, alerts: Sequence[SentAlert], config: ReplayConfig
+def find_depletions(
+    balance: Iterable[tuple[int, float]],
+    alerts: Sequence[SentAlert],
+    modifications: Sequence[SimulatedModification],
+    *,
+    policy: Policy,
+    start_s: int,
 ) -> list[Depletion]:
     """Each time the recorded bucket became empty; a balance that stays near empty counts once."""
     depletions: list[Depletion] = []
-    levels, calm_pct = config.policy.levels, config.policy.cadence.watch_below_pct
-    drains_from_s, is_armed = config.start_s, False
-    for at_s, pct in result.recording.balance:
-        if not config.start_s <= at_s < config.end_s:
-            continue
+    levels, calm_pct = policy.levels, policy.cadence.watch_below_pct
+    drains_from_s, is_armed = start_s, False
+    for at_s, pct in balance:
         if pct >= calm_pct:
             drains_from_s = at_s
         if pct >= levels.exhausted_leave_pct:
             is_armed = True
         elif _is_exhausted(pct, levels) and is_armed:
-            alerted_at_s = _first_alert_at_s(alerts, result.modifications, drains_from_s, at_s)
-            is_prevented = _is_on_target(result.modifications, at_s)
+            alerted_at_s = _first_alert_at_s(alerts, modifications, drains_from_s, at_s)
+            is_prevented = _is_on_target(modifications, at_s)
             depletions.append(
                 Depletion(empty_at_s=at_s, alerted_at_s=alerted_at_s, is_prevented=is_prevented)
             )

@@ -6,6 +6,7 @@ from typing import Final
 
 from burstctl.backtest.assumptions import list_assumptions
 from burstctl.backtest.backtest import MIN_RECORDED_S, Backtest
+from burstctl.backtest.bucket_replay import BucketTally
 from burstctl.backtest.scoring import Stalls, Tally, replayed_days
 from burstctl.cli.output import print_first_lines, print_info
 from burstctl.cli.styled_text import StyledText
@@ -20,7 +21,7 @@ from burstctl.cli.text_layout import (
 from burstctl.history.render import HistoryEntry, layout_history, render_entries
 from burstctl.render.plan_text import format_usd_difference
 from burstctl.render.table import Table, render_plain, truncate
-from burstctl.render.volume import describe_volume, display_name_of
+from burstctl.render.volume import describe_volume, display_name_of, format_id_and_name
 from burstwatch.core.text import HALF_CENT_USD, format_count, format_duration, format_instant, format_usd
 
 MAX_ROWS: Final = 20
@@ -39,6 +40,7 @@ def render_fleet(backtest: Backtest, *, shows_all: bool) -> str:
         lay_out(describe_totals(backtest)),
         "\n".join(_table_lines(backtest, listed)) if listed else "",
         lay_out(*_table_notes(backtest, listed, eventful)),
+        render_buckets(backtest),
         lay_out(*_assumption_lines(backtest)),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -51,9 +53,43 @@ def render_volume(backtest: Backtest) -> str:
         lay_out(describe_totals(backtest)),
         lay_out_topics(describe_volume(tally.volume), _topics(tally, backtest)),
         layout_history(_without_deliveries(render_entries(tally.entries))),
+        render_buckets(backtest),
         lay_out(*_assumption_lines(backtest)),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def render_buckets(backtest: Backtest) -> str:
+    """What would have been alerted about instances, file systems and databases; empty without any."""
+    tallies = backtest.bucket_tallies
+    if not tallies:
+        return ""
+    eventful = sorted(
+        (tally for tally in tallies if tally.alerts or tally.depletions),
+        key=lambda tally: (-len(tally.depletions), -len(tally.alerts), tally.due.subject),
+    )
+    calm = len(tallies) - len(eventful)
+    lines = [
+        "Alerts about instances, file systems and databases, which are never changed:",
+        *(f"- {_describe_bucket(tally)}" for tally in eventful[:MAX_ROWS]),
+        *([f"- and {len(eventful) - MAX_ROWS:,} more (--json has them)"] if len(eventful) > MAX_ROWS else []),
+        *([f"- {format_count(calm, 'bucket')} stayed calm"] if calm else []),
+        "Each is replayed as it is today: type, volumes, size and class.",
+    ]
+    return lay_out(*lines)
+
+
+def _describe_bucket(tally: BucketTally) -> str:
+    resource = tally.due.resource
+    parts = [", ".join(_describe_counts(tally.by_kind)) or "no alert"]
+    if tally.depletions:
+        count = len(tally.depletions)
+        parts.append("empty once" if count == 1 else f"empty {count:,} times")
+        leads = [depletion.lead_s for depletion in tally.depletions if depletion.lead_s is not None]
+        parts += [f"alerted {format_duration(min(leads))} before at the least"] if leads else []
+        if surprises := sum(depletion.is_surprise for depletion in tally.depletions):
+            parts.append(_describe_share(surprises, count, "without an alert before"))
+    return f"{format_id_and_name(resource)}, {tally.due.kind.credits}: {'; '.join(parts)}"
 
 
 def _without_deliveries(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
@@ -69,8 +105,9 @@ def _without_deliveries(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
 def print_notes(backtest: Backtest) -> None:
     """Print the notes that a person should read in addition to the result."""
     source, selection = backtest.source, backtest.source.selection
-    if not backtest.tallies and not selection.has_failed:
-        print_info(f"there is no recorded gp2 volume to replay in {backtest.request.location.region}")
+    if not backtest.tallies and not backtest.bucket_tallies and not selection.has_failed:
+        region = backtest.request.location.region
+        print_info(f"there is no recorded volume with burst credits to replay in {region}")
     selection.print_unused("not replayed")
     print_first_lines("nothing recorded", source.unseen)
     selection.print_failures(backtest.request.location.region)
@@ -255,9 +292,10 @@ def _table_notes(backtest: Backtest, listed: Sequence[Tally], eventful: Sequence
     if quiet and len(listed) <= len(eventful):
         notes.append(f"{format_count(quiet, 'volume')} stayed calm: no alert and no flip")
     if listed:
+        has_hdd = any(not tally.volume.is_gp2 for tally in listed)
         notes.append(
-            "STALLED minutes: recorded without credits, and with no more served than the baseline. FLIPS: out"
-            " and back."
+            "STALLED minutes: recorded without credits, and with no more served than the baseline"
+            f"{' (of st1 and sc1: without credits)' if has_hdd else ''}. FLIPS: out and back."
         )
     return notes
 

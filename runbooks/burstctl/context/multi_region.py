@@ -158,12 +158,12 @@ def to_document(reports: "Sequence[RegionDocument]", failures: Sequence[str]) ->
     return {"schema": SCHEMA, "reports": list(reports), "failures": list(failures)}
 
 
-def describe_empty_regions(options: Options, empty: Sequence[str]) -> str:
-    """Which Regions have no volume to show, beside others that have some, in one line."""
+def describe_empty_regions(options: Options, empty: Sequence[str], description: str) -> str:
+    """Which Regions have no volume, or nothing else, to show, beside others that have some, in one line."""
     if ALL_REGIONS in options.regions:
         count = format_count(len(empty), "other Region")
-        return f"{count} {'has' if len(empty) == 1 else 'have'} no gp2 volumes"
-    return f"no gp2 volumes in {list_first(empty)}"
+        return f"{count} {'has' if len(empty) == 1 else 'have'} {description}"
+    return f"{description} in {list_first(empty)}"
 
 
 def _read_region(

@@ -20,15 +20,22 @@ def evaluate_fleet(services: Services, *, now_s: float) -> PassReport:
     return report
 
 
-def assess_volumes(services: Services, volume_ids: Sequence[str] = (), *, now_s: float) -> PassReport:
+def assess_volumes(
+    services: Services, volume_ids: Sequence[str] = (), *, now_s: float, excuses_denied: bool = False
+) -> PassReport:
     """Look at these volumes, or at the whole fleet and what was flipped away from it, and change nothing.
 
     Assessments of volumes that are requested by ID keep their samples; those of a fleet would not fit in
-    memory.
+    memory. If it ``excuses_denied``, a kind of resource that the caller has no permission to list is no
+    failure.
     """
     watch_pass = start_pass(services, now_s=now_s)
     watch_pass.keeps_samples = bool(volume_ids)
-    collect = partial(_collect_by_id, volume_ids) if volume_ids else _collect_fleet_and_flipped
+    collect = (
+        partial(_collect_by_id, volume_ids)
+        if volume_ids
+        else partial(_collect_fleet_and_flipped, excuses_denied=excuses_denied)
+    )
     report, _ = run_pass(watch_pass, collect, scope=PassScope.READ_ONLY)
     return report
 
@@ -50,15 +57,18 @@ def _collect_fleet(watch_pass: WatchPass) -> Collection:
     )
 
 
-def _collect_fleet_and_flipped(watch_pass: WatchPass) -> Collection:
-    """Every gp2 volume, and those that are not gp2 now because they were flipped."""
+def _collect_fleet_and_flipped(watch_pass: WatchPass, *, excuses_denied: bool) -> Collection:
+    """Every watched resource, and the volumes that are not gp2 now because they were flipped."""
     volumes, _ = watch_pass.collector.fleet()
     flipped_ids = {i for i, state in watch_pass.states.items() if state.flip}
     unlisted_ids = (flipped_ids | watch_pass.states.unreadable.keys()) - {
         volume.volume_id for volume in volumes
     }
     flipped, _ = watch_pass.collector.volumes_by_id(filter(is_volume_subject, unlisted_ids))
-    return Collection(due=to_due(watch_pass, [*volumes, *flipped]), due_buckets=list_buckets(watch_pass))
+    buckets = list_buckets(watch_pass)
+    if excuses_denied:
+        watch_pass.collector.excuse_denied_kinds()
+    return Collection(due=to_due(watch_pass, [*volumes, *flipped]), due_buckets=buckets)
 
 
 def _collect_by_id(resource_ids: Sequence[str], watch_pass: WatchPass) -> Collection:

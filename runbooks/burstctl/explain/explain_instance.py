@@ -55,8 +55,10 @@ def _next_commands(explanation: InstanceExplanation) -> list[list[str]]:
     instance_id = explanation.instance.instance_id
     is_alerting = any(bucket.decision.level.is_alerting for bucket in explanation.buckets)
     has_entries = any(bucket.entries for bucket in explanation.buckets)
+    is_drawable = any(bucket.decision.assessment.sample for bucket in explanation.buckets)
     return [
         *([["simulate", instance_id]] if is_alerting else []),
+        *([["plot", instance_id]] if is_drawable else []),
         *([["history", instance_id]] if has_entries else []),
     ]
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from burstwatch.core.policy.change_hours import parse_change_hours
 from burstwatch.core.policy.parsing import parse_dollars
+from burstwatch.core.resource_type import ResourceType
 
 SLACK_PREFIX: Final = "slack:"
 _EMAIL: Final = re.compile(r"[^@\s,;<>]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,250}\.[A-Za-z]{2,}")
@@ -22,6 +23,7 @@ class Answers:
     emails: tuple[str, ...]
     slack_secret: str | None
     regions: tuple[str, ...]
+    kinds: tuple[ResourceType, ...] = (ResourceType.EBS,)
     flips: bool
     spend_cap: str
     change_hours: str
@@ -62,6 +64,18 @@ def parse_regions(text: str) -> tuple[str, ...]:
         if not _REGION.fullmatch(name):
             raise ValueError(f"{name!r} is not a Region; write names such as us-east-1, eu-central-1")
     return tuple(names)
+
+
+def parse_kinds(text: str) -> tuple[ResourceType, ...]:
+    """Kinds of resources, with commas or spaces between, in the order of the policy."""
+    names = _split(text)
+    known = ", ".join(ResourceType)
+    for name in names:
+        if name not in list(ResourceType):
+            raise ValueError(f"{name!r} is not a kind of resource; write some of {known}")
+    if not names:
+        raise ValueError(f"nothing would be watched; write some of {known}")
+    return tuple(kind for kind in ResourceType if kind in names)
 
 
 def parse_flips(text: str) -> bool:

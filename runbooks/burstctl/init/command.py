@@ -1,6 +1,7 @@
 """``burstctl init``: asks what to deploy, and writes the two files that a deployment needs."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from burstctl.cli.atomic_file import check_writable, display_path, write_atomica
 from burstctl.cli.confirm import confirm, is_interactive, request_answer
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import ALL_REGIONS, Command, Options, common_options
-from burstctl.cli.output import print_output, to_json
+from burstctl.cli.output import print_info, print_output, to_json
 from burstctl.context.stacks import open_aws_session
 from burstctl.init.answers import (
     Answers,
@@ -18,6 +19,7 @@ from burstctl.init.answers import (
     check_spend_cap,
     parse_email,
     parse_flips,
+    parse_kinds,
     parse_recipients,
     parse_regions,
     parse_secret,
@@ -28,14 +30,16 @@ from burstctl.init.stack_summary import read_summary
 from burstwatch.core.errors import Problem
 from burstwatch.core.policy.change_hours import ALWAYS
 from burstwatch.core.policy.policy import FlipPolicy
+from burstwatch.core.resource_type import ResourceType
 from burstwatch.wiring.settings import SettingsError
 
 _DEFAULT_SPEND_CAP: Final = f"{FlipPolicy().spend_cap_usd:g}"
 _RECIPIENTS: Final = "1. Who is alerted? E-mail addresses, or slack:SECRET (a name in Secrets Manager)"
 _REGIONS: Final = "2. Which Regions? None: where your credentials point"
-_MODE: Final = "3. Only alert, or also flip volumes that opted in by tag? alert or flip"
-_SPEND_CAP: Final = "4. At most how many dollars a month may all flips add?"
-_CHANGE_HOURS: Final = "5. When may it flip? Such as mon-fri 08:00-18:00 Europe/Berlin"
+_KINDS: Final = "3. What is watched? Some of ebs, instance, efs, rds"
+_MODE: Final = "4. Only alert, or also flip volumes that opted in by tag? alert or flip"
+_SPEND_CAP: Final = "5. At most how many dollars a month may all flips add?"
+_CHANGE_HOURS: Final = "6. When may it flip? Such as mon-fri 08:00-18:00 Europe/Berlin"
 
 
 class _Parsed(click.ParamType[Any]):
@@ -55,10 +59,14 @@ class _Parsed(click.ParamType[Any]):
 @click.command(
     cls=Command,
     examples=(
-        ("burstctl init", "asks five questions, then writes stage.yaml and policy.yaml"),
+        ("burstctl init", "asks six questions, then writes stage.yaml and policy.yaml"),
         (
             "burstctl init --email oncall@example.com --region eu-central-1 --yes",
             "without questions: a stack that only alerts",
+        ),
+        (
+            "burstctl init --email oncall@example.com --watch ebs,instance --yes",
+            "one that watches the EBS credits of EC2 instances, too",
         ),
         (
             "burstctl init --slack-secret my/webhook --mode flip --spend-cap 200 --yes",
@@ -83,6 +91,13 @@ class _Parsed(click.ParamType[Any]):
     type=_Parsed("name", parse_secret),
     metavar="NAME",
     help="Send alerts to Slack: the secret in Secrets Manager with a webhook's address.",
+)
+@click.option(
+    "--watch",
+    "kinds",
+    type=_Parsed("kinds", parse_kinds),
+    metavar="KIND[,KIND]",
+    help="Watch these kinds: ebs, instance, efs, rds. Default: ebs.",
 )
 @click.option(
     "--mode",
@@ -125,7 +140,8 @@ def init(
     """Ask what to deploy, and write stage.yaml and policy.yaml with comments.
 
     Then show what a deployment would create, which permissions it would have, and what it would cost. Nothing
-    is deployed, and AWS is not called. An answer that an option gives is not asked for.
+    is deployed. AWS is called only to show a person which kinds of resources there are. An answer that an
+    option gives is not asked for.
 
     Exits 2 if a file exists and --force is missing, 130 if you decline.
     """
@@ -141,7 +157,7 @@ def init(
     answers = _collect_answers(
         options, tuple(dict.fromkeys(emails)), interactive=interactive, **other_answers
     )
-    summary = read_summary(flips=answers.flips)
+    summary = read_summary(flips=answers.flips, kinds=answers.kinds)
     if not options.json:
         print_output(describe_deployment(answers, summary))
     if to_confirm and not confirm(f"Overwrite {to_confirm}?", assumes_yes=False):
@@ -179,6 +195,7 @@ def _collect_answers(
     *,
     interactive: bool,
     slack_secret: str | None,
+    kinds: tuple[ResourceType, ...] | None,
     flips: bool | None,
     spend_cap: str | None,
     change_hours: str | None,
@@ -189,6 +206,12 @@ def _collect_answers(
     regions = _find_regions(options)
     if not options.regions and interactive:
         regions = request_answer(_REGIONS, parse_regions, default=", ".join(regions))
+    if kinds is None:
+        kinds = _request_kinds(options, regions) if interactive else (ResourceType.EBS,)
+    if flips and ResourceType.EBS not in kinds:
+        raise click.UsageError(Problem("only volumes are flipped, and --watch lacks ebs", "add ebs to it"))
+    if flips is None and ResourceType.EBS not in kinds:
+        flips = False
     if flips is None:
         flips = request_answer(_MODE, parse_flips, default="alert") if interactive else False
     if not flips and (spend_cap, change_hours) != (None, None):
@@ -200,10 +223,24 @@ def _collect_answers(
         emails=emails,
         slack_secret=slack_secret,
         regions=regions,
+        kinds=kinds,
         flips=flips,
         spend_cap=spend_cap or _DEFAULT_SPEND_CAP,
         change_hours=change_hours or ALWAYS,
     )
+
+
+def _request_kinds(options: Options, regions: Sequence[str]) -> tuple[ResourceType, ...]:
+    """The kinds that a person wants, who is shown what there is; what cannot be read stops nothing."""
+    if regions:
+        from burstctl.init.found_kinds import find_kinds  # noqa: PLC0415 - brings botocore in, and few need it
+
+        account = find_kinds(open_aws_session(replace(options, region=regions[0])), regions)
+        if account.problems:
+            print_info(f"not all could be looked at: {'; '.join(account.problems)}")
+        if described := account.describe():
+            print_info(f"to watch in {', '.join(regions)}: {described}")
+    return request_answer(_KINDS, parse_kinds, default=str(ResourceType.EBS))
 
 
 def _find_regions(options: Options) -> tuple[str, ...]:

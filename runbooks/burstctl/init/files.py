@@ -26,24 +26,30 @@ _FLIP_SETTINGS: Final = ("mode.highest", "flip.spend_cap_usd_per_month", "flip.c
 
 def make_policy(answers: Answers) -> Policy:
     """The policy that the answers describe."""
-    if not answers.flips:
-        return Policy.from_mapping({"version": VERSION, "mode": {"highest": str(Mode.PROPOSE)}})
     flip = {"spend_cap_usd_per_month": answers.spend_cap, "change_hours": answers.change_hours}
-    return Policy.from_mapping({"version": VERSION, "flip": flip})
+    section = {"flip": flip} if answers.flips else {"mode": {"highest": str(Mode.PROPOSE)}}
+    return Policy.from_mapping({"version": VERSION, **section}).watching(answers.kinds)
 
 
 def render_policy_file(answers: Answers) -> str:
     """The text of the policy: the settings that the answers decide."""
     lines = [_POLICY_HEAD, f"version: {VERSION}"]
     paths = _FLIP_SETTINGS if answers.flips else _FLIP_SETTINGS[:1]
-    section = None
+    sections: set[str] = set()
     for setting in list_settings(make_policy(answers)):
-        if setting.path in paths:
-            if setting.section != section:
-                section = setting.section
-                lines.append(f"{section}:")
+        if setting.path in paths or (setting.key == "watch" and setting.is_changed):
+            lines += _section_heads(setting.section, sections)
             lines += render_setting(setting, comment=setting.description)
     return "\n".join(lines) + "\n"
+
+
+def _section_heads(section: str, written: set[str]) -> list[str]:
+    """The lines that open a section and those around it, which are ``written`` once."""
+    parts = section.split(".")
+    paths = [".".join(parts[: depth + 1]) for depth in range(len(parts))]
+    new_paths = [path for path in paths if path not in written]
+    written.update(new_paths)
+    return [f"{'  ' * path.count('.')}{path.rpartition('.')[2]}:" for path in new_paths]
 
 
 def render_stage_file(answers: Answers) -> str:
@@ -66,6 +72,7 @@ def render_stage_file(answers: Answers) -> str:
             "in Secrets Manager: a webhook's address",
             is_active=secret is not None,
         ),
+        _line("resources", list(map(str, answers.kinds)), "the kinds that it may read"),
         _line("flips", answers.flips, flips_comment),
     ]
     return "\n".join([_STAGE_HEAD, *lines, _STAGE_TAIL])

@@ -4,13 +4,14 @@ What a tick reads and writes is the ledger's own account of it. Prices: us-east-
 ``lab/bench/cost/stack_cost.py`` counts the resources in the synthesized stack and prints the bill.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.policy.policy import CadencePolicy
+from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.watch.api_cost import MONTH_S, metric_usd_per_month
 from burstwatch.core.watch.cadence import sweep_interval_s
 
@@ -92,6 +93,19 @@ class StackResources:
     watch_timeout_s: int
     event_queues: int
     flip_queues: int
+
+
+_BUCKETS: Final = {ResourceType.INSTANCE: 2, ResourceType.EFS: 1, ResourceType.RDS: 3}
+"""The buckets that a resource of each kind has at most."""
+
+
+def most_per_resource(kinds: Iterable[ResourceType]) -> dict[ResourceType, float]:
+    """Dollars a month for reading the buckets of one calm resource: at most one metric each, at each sweep.
+
+    Example: an instance has two buckets, which are read every five minutes at most: $0.17.
+    """
+    at_each_sweep = metric_usd_per_month(int(CadencePolicy().sweep_tick.total_seconds()))
+    return {kind: _BUCKETS[kind] * at_each_sweep for kind in kinds if kind in _BUCKETS}
 
 
 def list_cost_lines(volumes: int, stack: StackResources, metrics: int) -> Iterator[CostLine]:

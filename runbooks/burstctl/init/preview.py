@@ -1,12 +1,14 @@
 """What ``burstctl init`` shows: what would be deployed, with which permissions, at what price."""
 
 import shlex
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from burstctl.cli.text_layout import Topic, lay_out_topics
 from burstctl.init.answers import Answers
 from burstctl.init.files import POLICY_FILE, STAGE_FILE, make_policy
+from burstctl.init.monthly_cost import most_per_resource
 from burstctl.init.stack_summary import StackSummary
 from burstwatch.core.text import format_usd
 
@@ -84,14 +86,18 @@ def init_document(
         "emails": list(answers.emails),
         "slack_secret": answers.slack_secret,
         "regions": list(answers.regions),
+        "watch": list(map(str, answers.kinds)),
         "flips": answers.flips,
         "spend_cap_usd_per_month": policy.flip.spend_cap_usd if answers.flips else None,
         "change_hours": answers.change_hours if answers.flips else None,
         "resources_by_type": count_resources(answers, summary),
-        "actions_anywhere": list(summary.actions_anywhere),
+        "actions_anywhere": sorted({*summary.actions_anywhere, *chain(*summary.actions_of_kinds.values())}),
         "actions_on_opted_in_volumes": list(summary.actions_on_opted_in_volumes),
         "actions_on_own_resources": _own_actions(answers, summary),
         "costs_per_region": costs,
+        "usd_per_month_per_resource": {
+            str(kind): round(usd, 4) for kind, usd in most_per_resource(answers.kinds).items()
+        },
         "next_commands": next_commands(answers, directory),
     }
 
@@ -120,6 +126,11 @@ def _permission_sentences(answers: Answers, summary: StackSummary) -> list[str]:
     )
     return [
         f"read everywhere: {', '.join(summary.actions_anywhere)}",
+        *(
+            f"for {kind.noun}s, also: {', '.join(actions)}"
+            for kind, actions in summary.actions_of_kinds.items()
+            if actions
+        ),
         modify,
         f"use its own queues, table, topic, parameters and logs: {own_count} other actions",
     ]
@@ -133,6 +144,11 @@ def _cost_sentences(answers: Answers, summary: StackSummary) -> list[str]:
             f"{format_usd(list_price)} a month for {volumes:,} calm volumes of up to 100 GiB"
             f" ({format_usd(after_free_tier)} after AWS's free tier)"
         )
+    sentences += [
+        f"{kind.noun}s: at most {format_usd(usd)} a month for each calm one, and nothing for what provably"
+        " cannot drain"
+        for kind, usd in most_per_resource(answers.kinds).items()
+    ]
     if len(answers.regions) > 1:
         sentences.append("in each Region")
     if answers.slack_secret:

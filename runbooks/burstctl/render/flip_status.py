@@ -14,7 +14,8 @@ def describe_flip_status(decision: Decision, report: PassReport) -> str:
     A hold on everything is not shown, because it would be in every row.
     """
     own_holds = [hold for hold in report.holds if hold.volume_id is not None]
-    is_held = active_hold(own_holds, decision.volume_id, report.now_s) is not None
+    resource_id = decision.assessment.resource.resource_id
+    is_held = active_hold(own_holds, resource_id, report.now_s) is not None
     text = _describe_outcome(decision, report) or (_describe_flip(decision.flip) if decision.flip else "")
     is_hold_mentioned = text.endswith(Guard.HELD)
     return ", ".join(filter(None, (text, "held" if is_held and not is_hold_mentioned else "")))

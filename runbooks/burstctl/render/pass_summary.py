@@ -16,7 +16,7 @@ from burstctl.cli.output import (
 )
 from burstctl.render.datapoint_spacing import describe_spacing
 from burstctl.render.guard_override import runbook_hints
-from burstctl.render.resource_rows import CHANGING_LABEL, FIXED_LABEL, level_label
+from burstctl.render.resource_rows import CHANGING_LABEL, FIXED_LABEL, UNWATCHED_LABEL, level_label
 from burstctl.render.volume import count_resources, display_name_of, format_id_and_name
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
@@ -46,7 +46,7 @@ _OUTCOME_LABELS: Final = {
 }
 _LEVELS_BY_URGENCY: Final = (
     Level.EXHAUSTED, Level.CRITICAL, Level.WARNING, CHANGING_LABEL, Level.WATCH, Level.OK, FIXED_LABEL,
-    Level.UNKNOWN,
+    UNWATCHED_LABEL, Level.UNKNOWN,
 )  # fmt: skip
 
 _MAX_NAMED: Final = 3  # keeps a line about many volumes short

@@ -41,6 +41,12 @@ CHANGING_LABEL: Final = "changing"
 CHANGING_STYLE: Final = "cyan"
 FIXED_LABEL: Final = "fixed"
 """A volume that its flip moved off burst credits."""
+UNWATCHED_LABEL: Final = "unwatched"
+"""An instance, file system or database without a bucket that can drain."""
+
+_NOTHING_TO_LOSE: Final = frozenset(
+    {UnknownReason.NO_SUCH_BUCKET, UnknownReason.NEVER_EMPTY, UnknownReason.OTHER_THROUGHPUT_MODE}
+)
 
 _RECOVERED_PCT: Final = LevelPolicy().exhausted_leave_pct
 
@@ -55,16 +61,20 @@ class Selection(NamedTuple):
 def select_rows(reports: Sequence[PassReport], *, shows_all: bool) -> Selection:
     """The resources of one Region or several: all of them, or those that matter if there are very many.
 
-    A row shows the most urgent bucket of its resource.
+    A row shows the most urgent bucket of its resource. Instances, file systems and databases that have
+    nothing to lose have no row.
     """
     pairs = [(decision, report) for report in reports for decision in report.by_resource]
     pairs.sort(key=lambda pair: urgency_of(pair[0]))
     if shows_all:
         return Selection([_row(*pair) for pair in pairs], [])
+    without_credits = [decision for decision, _ in pairs if _has_nothing_to_lose(decision)]
+    pairs = [pair for pair in pairs if not _has_nothing_to_lose(pair[0])]
     read = [pair for pair in pairs if not _is_unread(*pair)]
     unread_notes: list[str] = []
     if len(pairs) - len(read) > MAX_UNREAD_ROWS:
-        unread_notes = [f"and {format_count(len(pairs) - len(read), 'volume')} that could not be read"]
+        unread = [decision for decision, report in pairs if _is_unread(decision, report)]
+        unread_notes = [f"and {_count(unread)} that could not be read"]
         pairs = read
     if len(pairs) <= MAX_ROWS:
         return Selection([_row(*pair) for pair in pairs], unread_notes)
@@ -74,9 +84,15 @@ def select_rows(reports: Sequence[PassReport], *, shows_all: bool) -> Selection:
     at_watch = [pair for pair in others if pair[0].level is Level.WATCH]
     hidden = [decision for decision, _ in others if decision.level is not Level.WATCH]
     room = max(0, MAX_ROWS - len(important))
-    hidden = [*(decision for decision, _ in at_watch[room:]), *hidden]
+    hidden = [*(decision for decision, _ in at_watch[room:]), *hidden, *without_credits]
     rows = [_row(*pair) for pair in [*important, *at_watch[:room]]]
     return Selection(rows, [*unread_notes, *_hidden_notes(hidden)])
+
+
+def _has_nothing_to_lose(decision: Decision) -> bool:
+    """Whether it is an instance, file system or database without a bucket that can drain."""
+    assessment = decision.assessment
+    return not isinstance(assessment.resource, Volume) and assessment.unknown_reason in _NOTHING_TO_LOSE
 
 
 def _is_unread(decision: Decision, report: PassReport) -> bool:
@@ -89,6 +105,8 @@ def level_label(decision: Decision) -> str:
     """The level to show; while AWS modifies the volume, and after that, its balance does not count."""
     if decision.is_changing:
         return CHANGING_LABEL
+    if _has_nothing_to_lose(decision):
+        return UNWATCHED_LABEL
     return FIXED_LABEL if _is_fixed(decision) else str(decision.level)
 
 
@@ -201,17 +219,22 @@ def _is_urgent(decision: Decision) -> bool:
 def _hidden_notes(hidden: Sequence[Decision]) -> list[str]:
     at_watch = [decision for decision in hidden if decision.level is Level.WATCH]
     calm = [decision for decision in hidden if decision.level is Level.OK]
+    unwatched = [decision for decision in hidden if decision.assessment.unknown_reason is not None]
     unwatched_reasons = Counter(
-        decision.assessment.unknown_reason.label
-        for decision in hidden
-        if decision.assessment.unknown_reason is not None
+        reason.label for decision in unwatched if (reason := decision.assessment.unknown_reason)
     )
     notes = [f"and {len(at_watch):,} more at watch, lowest {_format_lowest(at_watch)}"] if at_watch else []
-    notes += [f"and {format_count(len(calm), 'calm volume')}, lowest {_format_lowest(calm)}"] if calm else []
+    notes += [f"and {_count(calm, 'calm ')}, lowest {_format_lowest(calm)}"] if calm else []
     if unwatched_reasons:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in unwatched_reasons.most_common())
-        notes.append(f"and {format_count(unwatched_reasons.total(), 'unwatched volume')}: {reasons}")
+        notes.append(f"and {_count(unwatched, 'unwatched ')}: {reasons}")
     return [*notes, "(--all shows everything)"]
+
+
+def _count(decisions: Sequence[Decision], adjective: str = "") -> str:
+    """``12 calm volumes``; ``12 calm resources`` if they are of several kinds."""
+    nouns = {decision.assessment.resource.resource_type.noun for decision in decisions}
+    return format_count(len(decisions), f"{adjective}{nouns.pop() if len(nouns) == 1 else 'resource'}")
 
 
 def _format_lowest(decisions: Iterable[Decision]) -> str:

@@ -19,9 +19,9 @@ _ASCII: Final = ".#"
 
 
 def print_table(reports: Sequence[PassReport], *, shows_all: bool = False) -> None:
-    """The volumes of one Region or several in one table; nothing without volumes."""
-    if any(report.decisions for report in reports):
-        print_output(render_table(reports, shows_all=shows_all))
+    """The resources of one Region or several in one table; nothing without a row."""
+    if table := render_table(reports, shows_all=shows_all):
+        print_output(table)
 
 
 def render_pass_table(report: PassReport) -> str:

@@ -177,7 +177,7 @@ def _run_once(context: CommandContext, options: Options) -> ExitCode:
         print_table([report])
     print_summary(report)
     if not report.decisions and not report.failures:
-        print_info(f"no gp2 volumes in {report.region}")
+        print_info(f"nothing to watch in {report.region}")
     print_report_failures(report)
     print_runbook_hints(report, context.services.policy.alerts.runbooks_url)
     if not options.json:

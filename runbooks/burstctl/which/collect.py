@@ -23,6 +23,7 @@ from burstwatch.core.assessment.assess import STOPPED_STATES, VolumeReading, ass
 from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
 from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.metric_history import MetricHistory
+from burstwatch.core.ebs.modification import VolumeSpec
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import instance_bucket
@@ -77,6 +78,13 @@ def collect(context: CommandContext, resource_id: str, run_directory: Path | Non
         context.progress.end()
 
 
+def _describe_spec(spec: VolumeSpec) -> str:
+    """``100 GiB of gp3 with 6,000 IOPS and 250 MiB/s``."""
+    rates = [f"{spec.iops:,} IOPS"] if spec.iops else []
+    rates += [f"{spec.throughput_mib_s:,} MiB/s"] if spec.throughput_mib_s else []
+    return f"{spec.size_gib:,} GiB of {spec.volume_type}" + (f" with {' and '.join(rates)}" if rates else "")
+
+
 class _Collection:
     """The reads about one resource, at one moment."""
 
@@ -108,6 +116,7 @@ class _Collection:
                     f"{volume.volume_id} allows multi-attach: the load of every instance that it is attached"
                     " to counts against its limits; ask about each of those instances too"
                 )
+        self._notes += self._describe_modifications(volumes)
         return WhichReport(
             resource_id=self._resource_id,
             region=self._services.location.region,
@@ -122,6 +131,22 @@ class _Collection:
             metrics_requested=self._services.calls.metrics_requested,
             api_calls=dict(self._services.calls.calls),
         )
+
+    def _describe_modifications(self, volumes: Sequence[Volume]) -> list[str]:
+        """A sentence about each volume that AWS is modifying, because its limits are changing.
+
+        Source: the EBS user guide, "Monitor the progress of volume modifications": the performance is then
+        between the two configurations.
+        """
+        ids = [volume.volume_id for volume in volumes]
+        modifications = self._collector.modifications(ids)[0] if ids else {}
+        return [
+            f"AWS is modifying {volume_id} from {_describe_spec(record.original)} to"
+            f" {_describe_spec(record.target)} ({record.state}, {record.progress_pct or 0} %); until that is"
+            " completed, what it serves is between the two"
+            for volume_id, record in sorted(modifications.items())
+            if record.is_in_progress
+        ]
 
     def _describe(self) -> tuple[list[Volume], Instance | None, str | None, bool]:
         """The volumes asked about, the instance with its ID, and whether the resource does not exist."""

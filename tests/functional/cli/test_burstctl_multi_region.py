@@ -111,7 +111,9 @@ def test_the_volumes_of_all_regions_are_in_one_table_the_most_urgent_first(cli, 
     assert header == ["LEVEL", "REGION", "VOLUME"]
     assert first == ["critical", "eu-west-1", critical]
     assert second == ["warning", "us-east-1", warning]
-    assert "2 volumes in 2 Regions at 2026-11-20T18:00:00Z: 1 critical, 1 warning" in result.err
+    assert (
+        "2 volumes and 2 instances in 2 Regions at 2026-11-20T18:00:00Z: 1 critical, 1 warning" in result.err
+    )
     assert f"next: burstctl explain {critical} --region eu-west-1" in result.err
     assert result.code == 3
 
@@ -130,7 +132,7 @@ def test_regions_without_volumes_are_one_line(cli, account):
 
     assert result.out.splitlines()[0].split()[:2] == ["LEVEL", "VOLUME"]
     assert "us-east-1" not in result.out
-    assert "no gp2 volumes in us-east-1" in result.err
+    assert "nothing that has burst credits in us-east-1" in result.err
     assert result.code == 0
 
 
@@ -139,7 +141,7 @@ def test_an_empty_account_is_one_line_and_what_to_run_next(cli, account):
 
     assert (result.code, result.out) == (0, "")
     assert result.err.splitlines() == [
-        "no gp2 volumes in any of 2 Regions (account 123456789012)",
+        "nothing that has burst credits in any of 2 Regions (account 123456789012)",
         "next: burstctl assess --region all --profile NAME",
     ]
 

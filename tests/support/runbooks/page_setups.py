@@ -465,16 +465,20 @@ def _backup_iops(at_s: int) -> float:
     return 3_840 if evening.weekday() in (1, 4) and evening.hour < 6 else 600
 
 
-@page_setup("InstanceCredits")
-def instance_draining(stage: PageEnvironment) -> None:
-    """A gp3 volume is below its limits, and its m7g.large has spent most of its EBS I/O credits."""
+def _add_host(stage: PageEnvironment, name: str, instance_type: str, *, io_pct: float) -> None:
     stage.lab.fleet.instances[HOST] = LabInstance(
         instance_id=HOST,
         launched_at=stage.lab.clock.now() - timedelta(days=200),
-        instance_type="m7g.large",
-        tags={"Name": "api-1"},
-        io_pct=45,
+        instance_type=instance_type,
+        tags={"Name": name},
+        io_pct=io_pct,
     )
+
+
+@page_setup("InstanceCredits")
+def instance_draining(stage: PageEnvironment) -> None:
+    """A gp3 volume is below its limits, and its m7g.large has spent most of its EBS I/O credits."""
+    _add_host(stage, "api-1", "m7g.large", io_pct=45)
     gp3 = {"volume_type": "gp3", "size_gib": 200, "iops": 10_000, "throughput_mib_s": 400}
     stage.add_volume("api-1-data", "steady:8000", minutes=90, **gp3)
     stage.add_stack(policy="version: 1\nresources: {instance: {watch: true}}\n").tick()
@@ -483,13 +487,7 @@ def instance_draining(stage: PageEnvironment) -> None:
 @page_setup("WhichLimit")
 def instance_without_credits(stage: PageEnvironment) -> None:
     """Two gp3 volumes are below their limits, and their m5.large has used up its EBS I/O credits."""
-    stage.lab.fleet.instances[HOST] = LabInstance(
-        instance_id=HOST,
-        launched_at=stage.lab.clock.now() - timedelta(days=200),
-        instance_type="m5.large",
-        tags={"Name": "ci-host"},
-        io_pct=40,
-    )
+    _add_host(stage, "ci-host", "m5.large", io_pct=40)
     gp3 = {"volume_type": "gp3", "size_gib": 500, "iops": 3_000, "throughput_mib_s": 125}
     stage.add_volume("ci-7", "steady:2900", minutes=120, **gp3)
     stage.add("ci-8", "steady:2800", minutes=120, instance_id=HOST, **gp3)

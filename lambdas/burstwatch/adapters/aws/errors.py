@@ -75,10 +75,15 @@ class AwsFailure:
         return self.kind in (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
 
     @property
+    def is_access_denied(self) -> bool:
+        """Whether the caller lacks a permission."""
+        return self.code in _ACCESS_DENIED_CODES
+
+    @property
     def problem(self) -> Problem:
         """The sentence with its parts; calls that fail for the same reason have the same cause."""
         action = self.action or "a call to AWS"
-        is_same_for_all = self.kind in _SAME_FOR_ALL_CALLS or self.code in _ACCESS_DENIED_CODES
+        is_same_for_all = self.kind in _SAME_FOR_ALL_CALLS or self.is_access_denied
         cause = self.message if is_same_for_all else f"{action} failed ({self.code}): {self.message}"
         sentence = f"{action} failed ({self.code}): {self.message}; {self.next_step}."
         return Problem(cause, self.next_step, sentence=sentence)

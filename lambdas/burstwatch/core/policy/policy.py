@@ -18,7 +18,13 @@ from typing import Any, Final, Self
 from burstwatch.core.durations import format_duration_literal, parse_duration
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TYPE_LIMITS, ReturnMode
-from burstwatch.core.ebs.volume import BURST_IOPS, CREDITS_PER_PCT, baseline_iops, highest_drain_per_s
+from burstwatch.core.ebs.volume import (
+    BURST_IOPS,
+    BURSTABLE_TYPES,
+    CREDITS_PER_PCT,
+    baseline_iops,
+    highest_drain_per_s,
+)
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.parsing import DocumentReader, Fault
 from burstwatch.core.policy.change_hours import ALWAYS, ChangeHours, parse_change_hours
@@ -530,6 +536,12 @@ class Policy:
             str(kind): replace(getattr(self.resources, kind), watch=kind in kinds) for kind in ResourceType
         }
         return replace(self, resources=replace(self.resources, **watches))
+
+    def watching_everything(self) -> Self:
+        """The policy with every kind of resource watched, and volumes of every type that has credits."""
+        everything = self.watching(tuple(ResourceType))
+        ebs = replace(everything.resources.ebs, types=frozenset(BURSTABLE_TYPES))
+        return replace(everything, resources=replace(everything.resources, ebs=ebs))
 
     def to_mapping(self) -> dict[str, Any]:
         """The document from which this policy would be read, with every default."""

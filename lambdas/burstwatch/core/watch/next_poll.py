@@ -13,10 +13,7 @@ from burstwatch.core.watch.cadence import focus_interval_s, longest_interval_s, 
 from burstwatch.core.watch.record_reading import is_newly_missing_data
 
 FOCUS_S: Final = 60
-"""The interval of the focus tick: nothing is polled more often.
-
-A bucket that lasts some times as long is read by periods that are as much longer, and polled as often.
-"""
+"""The interval of the focus tick: nothing is polled more often."""
 
 _PERMANENT_FLIP_POLL_S: Final = 12 * 3600
 """A judgement: twice a day is enough to see whether a permanently flipped volume is still on its target."""
@@ -30,13 +27,16 @@ def level_interval_s(
 ) -> int | None:
     """Seconds to the next poll by the level alone; None if the volume is calm and the sweep is enough."""
     if is_newly_missing_data(assessment, old_state, policy, now_s):
-        return FOCUS_S * assessment.bucket.time_scale
+        return assessment.kind.period_s
     return _focus_interval_s(assessment, level, policy=policy)
 
 
 def _focus_interval_s(assessment: Assessment, level: Level, *, policy: Policy) -> int | None:
-    """Seconds to the next poll; None if the volume is calm and the sweep is enough."""
-    cadence, soonest_s = policy.cadence, FOCUS_S * assessment.bucket.time_scale
+    """Seconds to the next poll; None if the volume is calm and the sweep is enough.
+
+    Never sooner than a period of the metric: a poll in between would find no other datapoint.
+    """
+    cadence, soonest_s = policy.cadence, assessment.kind.period_s
     if assessment.unknown_reason is not None:
         # A gp2 volume counts as not burstable only while it is modified, and when its return is first seen:
         # its bucket may be almost empty then.

@@ -49,7 +49,8 @@ class PassReport:
 
     ``failures`` are sentences about what could not be done; those caused by a defect of burstwatch are in
     ``internal_errors`` as well. ``undelivered`` alerts wait for the next pass. ``unreadable_count`` volumes
-    were not polled, because EC2 did not describe them. ``fleet`` is the state after the pass.
+    were not polled, because EC2 did not describe them. ``fleet`` is the state after the pass. The
+    ``excused_kinds`` were left out because the caller lacks the AWS action, which is not a failure.
     """
 
     now_s: float
@@ -70,6 +71,7 @@ class PassReport:
     is_read_only: bool = True
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     holds: Sequence[Hold] = ()
+    excused_kinds: Mapping[ResourceType, str] = field(default_factory=dict)
 
     @property
     def unread(self) -> list[Decision]:

@@ -43,11 +43,14 @@ def test_words_go_to_stderr_totals_calls_dollars_the_age_of_the_data_and_what_to
     result = cli.run("assess")
 
     totals, effort, *next_commands = result.err.splitlines()
-    assert totals == "2 volumes in us-east-1 at 2026-11-20T18:00:00Z: 1 critical, 1 ok"
+    # no policy, so it looks at the instances as well; their type has no buckets
+    assert totals == (
+        "2 volumes and 2 instances in us-east-1 at 2026-11-20T18:00:00Z: 1 critical, 1 ok, 2 unwatched"
+    )
     # two balances and the operations of the critical one; $0.01 a thousand
     # every 15 min: 2,880 looks in 30 days, $0.0288 each; critical: every minute, three metrics, $1.296
     assert effort == (
-        "newest datapoint 60 s old; 4 calls to AWS, 4 metrics read for $0.00004;"
+        "newest datapoint 60 s old; 9 calls to AWS, 4 metrics read for $0.00004;"
         " watching costs $0.06 a month while all are calm,"
         " $1.32 as they are now"
     )
@@ -98,7 +101,7 @@ def test_json_is_one_object_with_every_key_of_the_contract(cli, lab):
     assert volume["outcome"] == {
         "action": "none", "because": None, "error_code": None, "refusal": None, "retry_at": None,
     }  # fmt: skip
-    assert report["totals"]["by_level"] == {"critical": 1}
+    assert report["totals"]["by_level"] == {"critical": 1, "unknown": 1}
     assert report["api_calls"]["ec2:DescribeVolumes"] == 1
 
 
@@ -146,7 +149,7 @@ def test_a_calm_fleet_exits_0_and_so_does_an_empty_one(cli, lab):
     empty = cli.run("assess")
     assert (empty.code, empty.out) == (0, "")
     assert empty.err.splitlines() == [
-        "no gp2 volumes in us-east-1 (account 123456789012)",
+        "nothing that has burst credits in us-east-1 (account 123456789012)",
         "next: burstctl assess --region all",
     ]
     add_calm(lab)
@@ -290,17 +293,17 @@ def test_of_a_large_fleet_the_urgent_are_shown_and_the_calm_are_counted(cli, lab
     assert [line.split()[0] for line in result.out.splitlines()[:2]] == ["LEVEL", "warning"]
     assert result.out.splitlines()[2:] == [
         "and 26 calm volumes, lowest 96.2 %",
-        "and 1 unwatched volume: 1 cannot become empty",
+        "and 29 unwatched resources: 28 no such bucket, 1 cannot become empty",
         "(--all shows everything)",
     ]
-    assert len(cli.run("assess", "--all").out.splitlines()) == 1 + 28
+    assert len(cli.run("assess", "--all", "--kind", "ebs").out.splitlines()) == 1 + 28
 
 
 def test_a_pass_takes_few_calls(cli, lab):
     for number in range(30):
         add_calm(lab, f"web-{number}")
 
-    cli.run("assess")
+    cli.run("assess")  # without a policy, so it looks at every kind
 
     named = {
         action: count for action, count in lab.faults.call_counts().items() if not action.endswith("unnamed")
@@ -309,5 +312,9 @@ def test_a_pass_takes_few_calls(cli, lab):
         "GetParametersByPath": 1,  # is a stack deployed here?
         "DescribeVolumes": 1,
         "DescribeVolumesModifications": 1,
+        "DescribeInstances": 1,
+        "DescribeInstanceTypes": 1,
+        "DescribeFileSystems": 1,
+        "DescribeDBInstances": 1,
         "GetMetricData": 1,
     }

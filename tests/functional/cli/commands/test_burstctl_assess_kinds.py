@@ -1,40 +1,13 @@
 """burstctl assess --kind: volumes and the EBS credits of instances in one table."""
 
-from datetime import timedelta
-
 from burstlab.fake_aws.faults import Fault
-from burstlab.model.instance import LabInstance
-from support.cli_session import START, add_calm, add_critical, add_lab_volume
-
-INSTANCE = "i-0123456789abcdef0"
-
-
-def add_draining_instance(lab, **fields):
-    """t3.medium sustains 2,000 IOPS: two volumes with 2,000 each empty its 17.64 million credits."""
-    lab.fleet.add_instance(
-        LabInstance(
-            instance_id=INSTANCE,
-            launched_at=START - timedelta(days=40),
-            instance_type="t3.medium",
-            tags={"Name": "build-host"},
-            **fields,
-        )
-    )
-    for number in range(2):
-        add_lab_volume(
-            lab,
-            f"data-{number}",
-            "steady:2000",
-            volume_type="gp3",
-            iops=3_000,
-            throughput_mib_s=125,
-            instance_id=INSTANCE,
-            minutes=120,
-        )
+from burstlab.model.database import LabDatabase
+from burstlab.model.file_system import LabFileSystem
+from support.cli_session import INSTANCE, add_calm, add_critical, add_draining_instance, add_lab_volume
 
 
 def test_both_kinds_are_in_one_table_the_most_urgent_first(cli, lab):
-    add_draining_instance(lab, io_pct=60)
+    add_draining_instance(lab, minutes=120, io_pct=60)
     critical = add_critical(lab, "ci-7")
 
     result = cli.run("assess", "--kind", "ebs,instance")
@@ -63,9 +36,61 @@ def test_one_kind_leaves_out_the_other(cli, lab):
 
 def test_without_the_option_the_policy_decides_which_kinds(cli, lab):
     add_draining_instance(lab, io_pct=60)
+    (cli.directory / "policy.yaml").write_text("version: 1\n")
     assert cli.run("assess", "--json").document["instances"] == []
     (cli.directory / "policy.yaml").write_text("version: 1\nresources: {instance: {watch: true}}\n")
     assert cli.run("assess", "--json").document["instances"] != []
+
+
+def test_without_a_policy_every_kind_is_shown(cli, lab):
+    add_draining_instance(lab, io_pct=60)
+    file_system = lab.fleet.file_systems.add(LabFileSystem(size_gib=58))
+    lab.fleet.databases.add(LabDatabase(identifier="orders"))
+    st1 = add_st1(lab)
+
+    result = cli.run("assess")
+
+    rows = {line.split()[2] for line in result.out.splitlines()[1:]}
+    assert rows >= {INSTANCE, file_system, "db:orders", st1}
+
+
+def test_kinds_that_the_caller_may_not_read_are_one_line_if_none_was_requested(cli, lab):
+    add_draining_instance(lab)
+    calm = add_calm(lab, "web-1")
+    for action in ("DescribeInstanceTypes", "DescribeFileSystems", "DescribeDBInstances"):
+        lab.faults.add(Fault(action=action, code="AccessDeniedException", status=403))
+
+    result = cli.run("assess")
+
+    assert calm in result.out
+    assert INSTANCE not in result.out
+    assert result.error_lines == []
+    assert (
+        "left out, because you lack the permission: instances (ec2:DescribeInstanceTypes), file systems"
+        " (elasticfilesystem:DescribeFileSystems), databases (rds:DescribeDBInstances)\n"
+    ) in result.err
+    assert result.code == 0
+
+
+def test_a_kind_that_fails_for_another_reason_is_an_error(cli, lab):
+    add_calm(lab, "web-1")
+    lab.faults.add(Fault(action="DescribeFileSystems", code="InternalServerError", status=500))
+
+    result = cli.run("assess")
+
+    assert "elasticfilesystem:DescribeFileSystems failed" in result.err
+    assert result.code == 1
+
+
+def test_a_region_without_permission_for_a_kind_is_no_error_among_several(cli, lab):
+    add_calm(lab, "web-1")
+    lab.faults.add(Fault(action="DescribeFileSystems", code="AccessDeniedException", status=403))
+
+    result = cli.run("assess", "--region", "us-east-1", "--region", "eu-west-1")
+
+    assert result.error_lines == []
+    assert "permission: file systems (elasticfilesystem:DescribeFileSystems)\n" in result.err
+    assert result.code == 0
 
 
 def test_an_unknown_kind_is_a_usage_error_before_any_call(cli, lab):

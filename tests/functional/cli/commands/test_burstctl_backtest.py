@@ -15,6 +15,8 @@ from burstctl.backtest import load as backtest_load
 from burstctl.backtest.progress import DayProgressBar
 from burstlab.fake_aws.in_process_clients import InProcessCloudWatch, InProcessEc2
 from burstlab.model.clock import LabClock
+from burstlab.model.database import LabDatabase
+from burstlab.model.file_system import LabFileSystem
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume, MetricFault
 from burstwatch.adapters.aws.call_counter import CallCounter
@@ -27,7 +29,14 @@ from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.location import AwsLocation
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
-from support.cli_session import START, CliSession, count_modify_calls, start_lab
+from support.cli_session import (
+    INSTANCE,
+    START,
+    CliSession,
+    add_draining_instance,
+    count_modify_calls,
+    start_lab,
+)
 from support.cli_session import add_lab_volume as add_volume
 
 COLUMNS = 80
@@ -309,11 +318,11 @@ def test_volumes_that_cannot_drain_were_never_gp2_or_are_ignored_are_left_out_an
     other = add(lab, "other", volume_type="gp3")
     result = cli.run("backtest", "--days", "1")
     assert "on 1 volume in" in join_lines(result.out)
-    assert f"not replayed: {large}: a gp2 of 2,000 GiB cannot run out of credits" in result.err
+    assert f"not replayed: {large}: gp2 of 2,000 GiB cannot run out of credits" in result.err
     assert f"ignored by tag: {ignored}" in result.err
     result = cli.run("backtest", other, "--days", "1")
     assert (result.code, result.out) == (0, "")
-    assert f"not replayed: {other}: it is gp3, and only gp2 volumes are replayed" in result.err
+    assert f"not replayed: {other}: it is gp3, which has no burst credits" in result.err
 
 
 def test_a_named_volume_is_replayed_whatever_its_tags(cli, lab):
@@ -341,7 +350,7 @@ def test_nothing_recorded_is_reported(cli, lab):
 def test_no_volume_at_all_is_reported(cli, lab):
     result = cli.run("backtest")
     assert (result.code, result.out) == (0, "")
-    assert "there is no recorded gp2 volume to replay in us-east-1" in result.err
+    assert "there is no recorded volume with burst credits to replay in us-east-1" in result.err
 
 
 def test_what_it_was_before_a_modification_is_not_replayed(cli, lab):
@@ -631,3 +640,94 @@ def test_a_long_replay_shows_its_days_on_a_terminal(monkeypatch):
         time.sleep(0.01)
     bar.end()
     assert "day 3 of 14" in a_terminal.getvalue()
+
+
+def add_st1(lab, name="logs", load="steady:200@1024", **fields):
+    """1 TiB of st1 sustains 40 MiB/s: at 200 it loses 160 MiB of 1,048,576 a second, it lasts 1.8 hours."""
+    return add_volume(lab, name, load, volume_type="st1", size_gib=1_024, minutes=2 * 24 * 60, **fields)
+
+
+def test_an_st1_volume_is_replayed_with_its_own_bucket_and_never_flipped(cli):
+    with start_lab(cli) as lab:
+        volume_id = add_st1(lab)
+        result = cli.run("backtest", volume_id, "--last", "2d", "--json")
+
+    [volume] = result.document["volumes"]
+    [depletion] = volume["depletions"]
+    assert result.code == 0
+    assert (volume["flips"], volume["modifications"]) == (0, [])
+    # announced by a warning an hour ahead, and at the latest with the lead of 30 min left
+    assert 1_800 <= depletion["lead_s"] <= 6_600
+    assert volume["stalled_minutes"]["seen"] > 24 * 60
+
+
+def test_st1_volumes_of_the_fleet_are_replayed_if_the_policy_watches_them(cli):
+    with start_lab(cli) as lab:
+        add_st1(lab)
+        unwatched = cli.run("backtest", "--last", "2d")
+        (cli.directory / "policy.yaml").write_text("version: 1\nresources: {ebs: {types: 'gp2, st1'}}\n")
+        watched = cli.run("backtest", "--last", "2d", "--json")
+
+    assert "there is no recorded volume with burst credits to replay in us-east-1" in unwatched.err
+    assert [volume["name"] for volume in watched.document["volumes"]] == ["logs"]
+
+
+def test_a_policy_that_watches_other_kinds_replays_the_volumes(cli):
+    (cli.directory / "policy.yaml").write_text("version: 1\nresources: {instance: {watch: true}}\n")
+    with start_lab(cli) as lab:
+        add_volume(lab, "ci-7", "steady:3000", minutes=24 * 60)
+        result = cli.run("backtest", "--last", "1d", "--json")
+
+    assert result.code == 0
+    assert [volume["name"] for volume in result.document["volumes"]] == ["ci-7"]
+
+
+def test_the_credits_of_an_instance_are_replayed_and_their_alerts_counted(cli):
+    """t3.medium sustains 2,000 IOPS: two volumes with 2,000 each empty 17.64 million credits in 2.5 hours."""
+    with start_lab(cli) as lab:
+        add_draining_instance(lab, minutes=24 * 60)
+        document = cli.run("backtest", INSTANCE, "--last", "1d", "--json").document
+        result = cli.run("backtest", INSTANCE, "--last", "1d")
+
+    io, throughput = document["buckets"]
+    assert (io["resource_id"], io["bucket"], throughput["bucket"]) == (
+        INSTANCE,
+        "instance-io",
+        "instance-throughput",
+    )
+    assert io["alerts_by_kind"]["BurstBalanceDraining"] >= 1
+    assert io["alerts_by_kind"]["BurstBalanceExhausted"] >= 1
+    [depletion] = io["depletions"]
+    assert depletion["lead_s"] >= 720, "the lead of its bound is 12 min"
+    assert throughput["depletions"] == []
+    text = " ".join(result.out.split())
+    assert "Alerts about instances, file systems and databases, which are never changed:" in text
+    assert f"- {INSTANCE} (build-host), EBS I/O credits: " in text
+    # 64 MiB/s until the I/O credits are empty, of 41 sustained; then it refills
+    assert f"- {INSTANCE} (build-host), EBS throughput credits: 1 BurstBalanceDraining, 1" in text
+    assert result.code == 0
+
+
+def test_a_file_system_and_a_database_are_replayed_if_they_are_named_or_watched(cli):
+    (cli.directory / "policy.yaml").write_text("version: 1\nresources: {efs: {watch: true}}\n")
+    with start_lab(cli) as lab:
+        past = START - timedelta(days=2)
+        home = lab.fleet.file_systems.add(
+            LabFileSystem(size_gib=58, balance_pct=30, load="steady:400@256%0", starts_at=past)
+        )
+        lab.fleet.databases.add(
+            LabDatabase(identifier="orders", balance_pct=90, load="steady:3000@16%0", starts_at=past)
+        )
+        watched = cli.run("backtest", "--last", "1d", "--json").document
+        named = cli.run("backtest", home, "db:orders", "--last", "1d", "--json").document
+
+    assert [bucket["resource_id"] for bucket in watched["buckets"]] == [home]
+    assert {bucket["resource_id"] for bucket in named["buckets"]} == {home, "db:orders"}
+    assert named["volumes"] == []
+
+
+def test_a_resource_that_does_not_exist_is_missing(cli, lab):
+    result = cli.run("backtest", "fs-0fffffffffffffff0", "db:nope")
+    assert result.code == 1
+    assert "no file system fs-0fffffffffffffff0 in us-east-1" in result.err
+    assert "no database db:nope in us-east-1" in result.err

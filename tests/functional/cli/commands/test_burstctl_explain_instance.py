@@ -4,24 +4,14 @@ import pytest
 
 from burstlab.fake_aws.faults import Fault
 from burstwatch.core.text import display_width
-from support.cli_session import add_calm, add_lab_instance, add_lab_volume, run_on_terminal
-
-INSTANCE = "i-0123456789abcdef0"
-
-
-def add_gp3(lab, name="data", load="idle", **fields):
-    return add_lab_volume(
-        lab,
-        name,
-        load,
-        **{"volume_type": "gp3", "iops": 3_000, "throughput_mib_s": 125, "instance_id": INSTANCE} | fields,
-    )
-
-
-def add_draining_instance(lab, **fields):
-    """Two volumes with 2,000 IOPS each on t3.medium, which sustains 2,000."""
-    add_lab_instance(lab, INSTANCE, "t3.medium", **{"io_pct": 90} | fields)
-    return [add_gp3(lab, f"data-{number}", "steady:2000", minutes=90) for number in range(2)]
+from support.cli_session import (
+    INSTANCE,
+    add_calm,
+    add_draining_instance,
+    add_gp3,
+    add_lab_instance,
+    run_on_terminal,
+)
 
 
 def on_one_line(result):
@@ -33,7 +23,7 @@ def bucket_of(document, name):
 
 
 def test_a_draining_bucket_has_its_forecast_its_bound_and_what_shows_it(cli, lab):
-    add_draining_instance(lab)
+    add_draining_instance(lab, io_pct=90)
 
     result = cli.run("explain", INSTANCE)
     text = on_one_line(result)
@@ -58,7 +48,7 @@ def test_a_draining_bucket_has_its_forecast_its_bound_and_what_shows_it(cli, lab
 
 
 def test_the_document_has_the_same_numbers(cli, lab):
-    volume_ids = add_draining_instance(lab)
+    volume_ids = add_draining_instance(lab, io_pct=90)
 
     document = cli.run("explain", INSTANCE, "--json").document
 
@@ -120,7 +110,7 @@ def test_sixty_volumes_are_summed_and_the_fastest_are_listed(cli, lab):
 
 
 def test_a_name_that_only_an_instance_has_is_enough(cli, lab):
-    add_draining_instance(lab)
+    add_draining_instance(lab, io_pct=90)
     by_name, by_id = cli.run("explain", "build-host"), cli.run("explain", INSTANCE)
     assert (by_name.code, by_name.out) == (by_id.code, by_id.out)
 
@@ -172,7 +162,7 @@ def test_an_ignored_instance_is_reported_as_ignored(cli, lab):
 
 
 def test_types_that_may_not_be_read_are_one_failure(cli, lab):
-    add_draining_instance(lab)
+    add_draining_instance(lab, io_pct=90)
     lab.faults.add(Fault(action="DescribeInstanceTypes", code="UnauthorizedOperation", status=403))
     result = cli.run("explain", INSTANCE)
     assert result.code == 1

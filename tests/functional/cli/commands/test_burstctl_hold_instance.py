@@ -3,27 +3,15 @@
 import pytest
 
 from burstctl.context.resources import ledger_keys_of
-from support.cli_session import add_critical, add_lab_instance, add_lab_volume
+from support.cli_session import INSTANCE, add_critical, add_draining_instance, add_lab_instance
 
-INSTANCE = "i-0123456789abcdef0"
 POLICY = "version: 1\nresources: {instance: {watch: true}}\n"
 
 
 @pytest.fixture
 def draining(cli, lab):
     """An instance whose I/O credits are empty, and a policy that watches it."""
-    add_lab_instance(lab, INSTANCE, "t3.medium", io_pct=20)
-    for number in range(2):
-        add_lab_volume(
-            lab,
-            f"data-{number}",
-            "steady:2000",
-            volume_type="gp3",
-            iops=3_000,
-            throughput_mib_s=125,
-            instance_id=INSTANCE,
-            minutes=90,
-        )
+    add_draining_instance(lab, io_pct=20)
     (cli.directory / "policy.yaml").write_text(POLICY)
     return INSTANCE
 
@@ -48,6 +36,7 @@ def test_a_hold_stops_the_alerts_about_the_instance(cli, draining):
     assert alerts_in(watched) == 0
     assert f"hold: no alert about {INSTANCE} is sent" in watched.err
     assert watched.out.splitlines()[1].split()[:2] == ["exhausted", INSTANCE], "its level is still shown"
+    assert " held " in watched.out.splitlines()[1]
 
 
 def test_the_alert_that_is_still_called_for_is_sent_after_the_release(cli, draining):

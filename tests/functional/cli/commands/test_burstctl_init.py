@@ -4,6 +4,10 @@ import pytest
 import yaml
 
 from burstctl.init.files import POLICY_FILE, STAGE_FILE
+from burstlab.fake_aws.faults import Fault
+from burstlab.model.database import LabDatabase
+from burstlab.model.file_system import LabFileSystem
+from support.cli_session import add_calm, add_gp3, add_lab_instance
 
 OPTIONS = ("--email", "oncall@example.com", "--region", "eu-central-1", "--yes")
 
@@ -16,10 +20,11 @@ def policy_of(cli):
     return yaml.safe_load((cli.directory / POLICY_FILE).read_text())
 
 
-def test_five_answers_make_a_stage_and_a_policy(cli):
+def test_six_answers_make_a_stage_and_a_policy(cli):
     answers = (
         "oncall@example.com, slack:burstwatch/slack",
         "eu-central-1 us-east-1",
+        "instance, ebs",
         "flip",
         "200",
         "sat,sun 00:00-24:00 UTC",
@@ -28,48 +33,55 @@ def test_five_answers_make_a_stage_and_a_policy(cli):
     result = cli.run("init", answer="\n".join(answers))
 
     assert result.code == 0
-    assert result.err.count("?") == 5
+    assert result.err.count("?") == 6
     assert stage_of(cli) == {
         "name": "burstwatch",
         "regions": ["eu-central-1", "us-east-1"],
         "policy": "policy.yaml",
         "recipients": {"emails": ["oncall@example.com"], "slack_secret": "burstwatch/slack"},
+        "resources": ["ebs", "instance"],
         "flips": True,
     }
     assert policy_of(cli) == {
         "version": 1,
         "mode": {"highest": "auto"},
         "flip": {"spend_cap_usd_per_month": 200, "change_hours": "sat-sun 00:00-24:00 UTC"},
+        "resources": {"instance": {"watch": True}},
     }
 
 
-def test_a_stack_that_only_alerts_needs_three_answers_and_two_have_defaults(cli):
+def test_a_stack_that_only_alerts_needs_four_answers_and_three_have_defaults(cli):
     cli.set(AWS_REGION="us-west-2")
 
-    result = cli.run("init", answer="oncall@example.com\n\n")
+    result = cli.run("init", answer="oncall@example.com\n\n\n")
 
     assert result.code == 0
     assert "2. Which Regions? None: where your credentials point [us-west-2]: " in result.err
-    assert "3. Only alert, or also flip volumes that opted in by tag? alert or flip [alert]: " in result.err
+    assert "4. Only alert, or also flip volumes that opted in by tag? alert or flip [alert]: " in result.err
+    assert "3. What is watched? Some of ebs, instance, efs, rds [ebs]: " in result.err
+    assert stage_of(cli)["resources"] == ["ebs"]
     assert (stage_of(cli)["regions"], stage_of(cli)["flips"]) == (["us-west-2"], False)
     assert policy_of(cli) == {"version": 1, "mode": {"highest": "propose"}}
 
 
 def test_without_a_region_anywhere_the_stack_goes_where_the_credentials_point(cli):
-    cli.run("init", answer="oncall@example.com\n\n")
+    cli.run("init", answer="oncall@example.com\n\n\n")
 
     assert "regions" not in stage_of(cli)
     assert "# regions: [us-east-1]  # a stack in each" in (cli.directory / STAGE_FILE).read_text()
 
 
 def test_a_wrong_answer_is_explained_and_the_question_repeated(cli):
-    result = cli.run("init", answer="\nnobody\noncall@example.com\nmoon\nus-east-1\nmaybe\nalert")
+    answers = ("", "nobody", "oncall@example.com", "moon", "us-east-1", "floppy", "ebs", "maybe", "alert")
+
+    result = cli.run("init", answer="\n".join(answers))
 
     assert result.code == 0
     for message in (
         "no one would be alerted; write an e-mail address or slack:SECRET",
         "'nobody' is not an e-mail address; write one such as oncall@example.com",
         "'moon' is not a Region; write names such as us-east-1, eu-central-1",
+        "'floppy' is not a kind of resource; write some of ebs, instance, efs, rds",
         "'maybe' is not a mode; write alert or flip",
     ):
         assert message in result.err
@@ -96,12 +108,13 @@ def test_a_question_that_an_option_answers_is_left_out(cli):
         "flip",
         "--change-hours",
         "always",
-        answer="us-east-1\n50",
+        answer="us-east-1\nebs\n50",
     )
 
     assert [line.split(".")[0] for line in result.err.replace(": ", ":\n").splitlines() if ". " in line] == [
         "2",
-        "4",
+        "3",
+        "5",
     ]
     assert policy_of(cli)["flip"]["spend_cap_usd_per_month"] == 50
 
@@ -138,6 +151,11 @@ def test_without_a_terminal_what_is_missing_is_one_line(cli, arguments, message)
             "a stage file names each Region, so all is not possible.\n  fix: give --region NAME",
         ),
         (["--region", "us_east_1"], "'us_east_1' is not a Region"),
+        (
+            ["--watch", "ebs,floppy"],
+            "'floppy' is not a kind of resource.\n  fix: write some of ebs, instance",
+        ),
+        (["--watch", "efs", "--mode", "flip"], "only volumes are flipped, and --watch lacks ebs"),
         (["--mode", "maybe"], "'maybe' is not a mode.\n  fix: write alert or flip"),
         (["--spend-cap", "-5", "--mode", "flip"], "'-5' is not an amount of dollars"),
         (["--change-hours", "noon", "--mode", "flip"], "'noon' are not valid change hours"),
@@ -162,13 +180,13 @@ def test_a_file_is_not_overwritten_without_force_or_a_yes(cli):
     assert refused.err == (
         "error: policy.yaml would be overwritten.\n  fix: add --force, or name another --directory\n"
     )
-    declined = cli.run("init", *OPTIONS[:-1], answer="alert\nn")
+    declined = cli.run("init", *OPTIONS[:-1], answer="ebs\nalert\nn")
     assert declined.code == 130
     assert "Overwrite policy.yaml? [y/N] nothing was done" in declined.err
     assert (cli.directory / POLICY_FILE).read_text().endswith("# mine\n")
     assert not (cli.directory / STAGE_FILE).exists()
 
-    assert cli.run("init", *OPTIONS[:-1], answer="alert\ny").code == 0
+    assert cli.run("init", *OPTIONS[:-1], answer="ebs\nalert\ny").code == 0
     assert "# mine" not in (cli.directory / POLICY_FILE).read_text()
     assert cli.run("init", *OPTIONS, "--force").code == 0
 
@@ -238,3 +256,48 @@ def test_another_directory_is_named_in_what_to_run_next(cli):
     assert result.out.startswith("What a deployment creates, may do and costs:\n")
     assert "wrote prod/stage.yaml, prod/policy.yaml" in result.out
     assert "cdk deploy --all -c stage=prod/stage.yaml" in result.out
+
+
+def test_a_person_is_shown_what_there_is_to_watch_and_what_that_costs(cli, lab):
+    add_calm(lab)
+    add_lab_instance(lab, "i-0123456789abcdef0", "m5.large")
+    add_gp3(lab, iops=6_000, throughput_mib_s=250)
+    lab.fleet.file_systems.add(LabFileSystem(size_gib=58))
+    lab.fleet.databases.add(LabDatabase(identifier="orders", allocated_gib=400))
+
+    result = cli.run("init", "--region", "us-east-1", answer="oncall@example.com\nebs,efs\nalert")
+
+    assert result.code == 0
+    # the other instance has no buckets; those of m5.large are read every 60 and every 35 min
+    assert "to watch in us-east-1: 1 volume ($0.03 a month), 2 instances ($0.02 a month)," in result.err
+    assert "1 file system ($0.01 a month), 1 database (" in result.err
+    assert "GetMetricData" not in lab.faults.call_counts()
+    assert stage_of(cli)["resources"] == ["ebs", "efs"]
+
+
+def test_what_may_not_be_read_stops_no_question(cli, lab):
+    add_calm(lab)
+    lab.faults.add(Fault(action="DescribeFileSystems", code="AccessDeniedException", status=403))
+
+    result = cli.run("init", "--region", "us-east-1", answer="oncall@example.com\n\nalert")
+
+    assert result.code == 0
+    assert "not all could be looked at: elasticfilesystem:DescribeFileSystems failed" in result.err
+    assert "to watch in us-east-1: 1 volume ($0.03 a month)" in result.err
+
+
+def test_each_kind_shows_its_permissions_and_its_price(cli):
+    result = cli.run("init", *OPTIONS, "--watch", "ebs,instance,efs")
+    sentences = " ".join(result.out.split())
+
+    assert "for instances, also: ec2:DescribeInstanceTypes" in sentences
+    assert "for file systems, also: elasticfilesystem:DescribeFileSystems" in sentences
+    assert "databases" not in sentences
+    # two metrics every five minutes: 2 x 8,640 x $0.00001
+    assert "instances: at most $0.17 a month for each calm one" in sentences
+    assert policy_of(cli)["resources"] == {"instance": {"watch": True}, "efs": {"watch": True}}
+    document = cli.run("init", *OPTIONS, "--watch", "efs", "--force", "--json").document
+    assert document["watch"] == ["efs"]
+    assert "elasticfilesystem:DescribeFileSystems" in document["actions_anywhere"]
+    assert policy_of(cli)["resources"] == {"ebs": {"watch": False}, "efs": {"watch": True}}
+    assert cli.run("policy", "check", POLICY_FILE).code == 0

@@ -4,25 +4,19 @@ import pytest
 
 from burstlab.fake_aws.faults import Fault
 from burstwatch.core.text import display_width
-from support.cli_session import add_lab_instance, add_lab_volume
-
-INSTANCE = "i-0123456789abcdef0"
-
-
-def add_gp3(lab, name="data", load="idle", **fields):
-    return add_lab_volume(
-        lab,
-        name,
-        load,
-        **{"volume_type": "gp3", "iops": 3_000, "throughput_mib_s": 125, "instance_id": INSTANCE} | fields,
-    )
+from support.cli_session import (
+    INSTANCE,
+    add_draining_instance,
+    add_gp3,
+    add_lab_instance,
+    add_lab_volume,
+)
 
 
 @pytest.fixture
 def draining(lab):
     """Two volumes with 2,000 IOPS each on t3.medium, which sustains 2,000: its I/O bucket empties first."""
-    add_lab_instance(lab, INSTANCE, "t3.medium", io_pct=90)
-    return [add_gp3(lab, f"data-{number}", "steady:2000", minutes=90) for number in range(2)]
+    return add_draining_instance(lab, io_pct=90)
 
 
 @pytest.fixture

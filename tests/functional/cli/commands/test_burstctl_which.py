@@ -6,42 +6,22 @@ from datetime import timedelta
 import pytest
 
 from burstlab.fake_aws.faults import Fault
-from burstlab.model.instance import LabInstance
 from burstwatch.core.text import display_width
 from support.cli_session import (
+    INSTANCE,
     START,
     add_calm,
     add_exhausted,
+    add_gp3,
+    add_lab_instance,
     add_lab_volume,
     add_warning,
     run_on_terminal,
 )
 
-INSTANCE = "i-0123456789abcdef0"
-
 
 def add_instance(lab, instance_type="m5.large", **fields) -> str:
-    lab.fleet.instances[INSTANCE] = LabInstance(
-        instance_id=INSTANCE,
-        launched_at=START - timedelta(days=40),
-        instance_type=instance_type,
-        tags={"Name": "ci-host"},
-        **fields,
-    )
-    return INSTANCE
-
-
-def add_gp3(lab, name="data", load="idle", *, iops=3_000, throughput_mib_s=125, **fields) -> str:
-    return add_lab_volume(
-        lab,
-        name,
-        load,
-        volume_type="gp3",
-        size_gib=500,
-        iops=iops,
-        throughput_mib_s=throughput_mib_s,
-        **{"instance_id": INSTANCE, "minutes": 120} | fields,
-    )
+    return add_lab_instance(lab, INSTANCE, instance_type, name="ci-host", **fields)
 
 
 def states(document) -> dict:
@@ -201,6 +181,7 @@ def test_it_is_read_only_and_never_writes_a_ledger(cli, lab):
         "ec2:DescribeInstanceTypes": 1,
         "ec2:DescribeInstances": 1,
         "ec2:DescribeVolumes": 2,
+        "ec2:DescribeVolumesModifications": 1,
         "ssm:GetParametersByPath": 1,
     }
 
@@ -287,6 +268,21 @@ def test_a_detached_volume_is_used_by_nothing(cli, lab):
     result = cli.run("which", volume_id)
     assert result.code == 0
     assert "it is not attached, so no process uses it" in " ".join(result.out.split())
+
+
+def test_a_modification_in_progress_has_a_note_about_the_limits(cli, lab):
+    add_instance(lab)
+    volume_id = add_gp3(lab, size_gib=100)
+    lab.fleet.modify(volume_id, volume_type="gp3", iops=6_000, throughput_mib_s=250)
+
+    result = cli.run("which", volume_id)
+
+    note = " ".join(result.err.split())
+    assert (
+        f"note: AWS is modifying {volume_id} from 100 GiB of gp3 with 3,000 IOPS and 125 MiB/s to 100 GiB of"
+        " gp3 with 6,000 IOPS and 250 MiB/s (modifying, 0 %); until that is completed, what it serves is"
+        " between the two"
+    ) in note
 
 
 def test_a_multi_attach_volume_has_a_note_about_its_other_instances(cli, lab):

@@ -6,9 +6,11 @@ import pytest
 
 from burstwatch.core.alerts.alert import Alert, AlertKind, format_sentences, format_title, further_commands
 from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.volume_context import VolumeContext
+from burstwatch.core.instances.instance_buckets import INSTANCE_IO
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import Mode, Policy
@@ -19,9 +21,11 @@ from support.builders.core_values import (
     a_volume,
     a_window_state,
     an_assessment,
+    an_instance,
     at,
     balances,
     draining_to,
+    sparse_balances,
 )
 
 TIB = 1_024
@@ -74,6 +78,28 @@ def test_a_calm_st1_that_is_tagged_critical_is_left_alone():
     assert (decision.action, decision.change, decision.act_lead_s) == (Action.NONE, None, 1_800)
     # (0.95 x 4,993 - 300 - 60 - 1,800) s are 43 min: eight sweep ticks
     assert decision.poll_interval_s == 40 * 60
+
+
+# less than the lead is left, and the next datapoint comes in five minutes
+@pytest.mark.parametrize("newest_pct", [30, 10, 0])
+def test_a_draining_instance_is_polled_no_more_often_than_its_datapoints_come(newest_pct):
+    balance = sparse_balances(*(newest_pct + 10 * step for step in range(6, -1, -1)))
+    instance = an_instance(ceilings=None)
+    assessment = assess_resource(
+        instance,
+        INSTANCE_IO,
+        BucketReading(balance=balance),
+        now_s=at("12:00"),
+        telemetry=Policy().telemetry,
+    )
+    policy = policy_of_bucket(Policy(), INSTANCE_IO, assessment.bucket)
+    decision = a_decision(assessment, policy=policy)
+    assert decision.level.is_alerting
+    assert decision.poll_interval_s == 300
+
+
+def test_an_exhausted_st1_is_polled_every_minute_as_its_datapoints_come():
+    assert decide_hdd(balances(*[0.0] * 31)).poll_interval_s == 60
 
 
 def test_the_words_about_st1_are_in_mib():
