@@ -18,10 +18,10 @@ DISK = pytest.StashKey[str]()
 @pytest.hookimpl(tryfirst=True)  # before that of the folder above, which gives the others a worker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let ddprobe fork in a worker of pytest, which has threads, and give the tests of a disk one worker."""
-    folder = Path(__file__).parent
+    folder = f"{Path(__file__).parent}/"
     tests_by_kind: Counter[str] = Counter()
     for item in items:
-        if folder in item.path.parents:
+        if str(item.path).startswith(folder):
             item.add_marker(pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"))
         if "loop_disk" in getattr(item, "fixturenames", ()):
             kind = kind_of_disk_test(item.fixturenames)

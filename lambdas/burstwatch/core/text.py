@@ -123,7 +123,7 @@ def sanitise(text: str, limit: int) -> str:
 
 def display_width(text: str) -> int:
     """How many columns of a terminal the text takes: wide characters two, marks none."""
-    return sum(map(_character_width, text))
+    return len(text) if text.isascii() else sum(map(_character_width, text))
 
 
 def wrap(parts: Iterable[str], width: int, *, breaks_words: bool = True) -> list[str]:

@@ -69,11 +69,11 @@ class Table:
     def widths(self) -> list[int]:
         """How many columns of the terminal each column takes."""
         texts = [self.titles, *([cell.text for cell in line] for line in self.lines)]
-        return [max(map(text_width, column)) for column in zip(*texts, strict=True)]
+        return [max(map(display_width, column)) for column in zip(*texts, strict=True)]
 
     def width(self) -> int:
         """How many columns of the terminal a line takes."""
-        return sum(self.widths()) + text_width(_COLUMN_GAP) * (len(self.titles) - 1)
+        return sum(self.widths()) + display_width(_COLUMN_GAP) * (len(self.titles) - 1)
 
     def to_lines(self) -> list[list[StyledText]]:
         """Titles, lines and notes, every cell filled up to its column; without a line there are no titles."""
@@ -152,18 +152,13 @@ def render_plain(table: Table) -> str:
     return to_plain_text(table.to_lines())
 
 
-def text_width(text: str) -> int:
-    """How many columns of a terminal the text takes; quick for the many thousand cells that are plain."""
-    return len(text) if text.isascii() else display_width(text)
-
-
 def truncate(text: str, width: int) -> str:
     """The text on at most this many columns; an ellipsis marks a cut."""
-    if text_width(text) <= width:
+    if display_width(text) <= width:
         return text
     if width <= 0:
         return ""
-    while text_width(text) >= width:
+    while display_width(text) >= width:
         text = text[:-1]
     return text.rstrip() + _CUT
 
@@ -172,7 +167,7 @@ def fit(forms: Sequence[str], width: int | None) -> str:
     """The first of the forms, from the longest to the shortest, that takes at most this many columns."""
     if width is None:
         return forms[0]
-    return next((form for form in forms if text_width(form) <= width), truncate(forms[-1], width))
+    return next((form for form in forms if display_width(form) <= width), truncate(forms[-1], width))
 
 
 def draw_bar(balance_pct: float, cells: int, characters: str) -> str:
@@ -232,7 +227,7 @@ def _narrow_lines(
     region = [StyledText(row.region)] if has_region_column else []
     blank = [StyledText("")] if has_region_column else []
     has_region_below = has_regions and not has_region_column
-    id_columns = text_width(row.resource_id)
+    id_columns = display_width(row.resource_id)
     forecast, name = row.forecast(forecast_columns), row.name(id_columns)
     is_single = row.is_calm and not has_region_below
     if is_single:
@@ -262,12 +257,12 @@ def _detail_lines(row: Row, region: str, columns: int) -> list[StyledText]:
     lines = [""]
     for part in filter(None, [region, *row.mode.split(", "), row.flip]):
         line = f"{lines[-1]}, {part}" if lines[-1] else part
-        if lines[-1] and text_width(line) > columns:
+        if lines[-1] and display_width(line) > columns:
             lines.append(part)
         else:
             lines[-1] = line
     if not row.flip:
-        room = columns - (text_width(lines[-1]) + len(", ") if lines[-1] else 0)
+        room = columns - (display_width(lines[-1]) + len(", ") if lines[-1] else 0)
         lines[-1] = ", ".join(filter(None, [lines[-1], row.flow(room)]))
     return [StyledText(truncate(line, columns), _FLIP_STYLE if row.flip else "dim") for line in lines]
 
@@ -275,20 +270,20 @@ def _detail_lines(row: Row, region: str, columns: int) -> list[StyledText]:
 def _calm_words(row: Row, columns: int) -> str:
     """What one line says of a calm row: the name matters more than the forecast if only one of them fits."""
     label = _label(row, columns)
-    room = columns - text_width(label) - len(" ()")
+    room = columns - display_width(label) - len(" ()")
     if not label:
         return row.forecast(columns)
     if room > 0 and not (forecast := row.forecast(room)).endswith(_CUT):
         return f"{forecast} ({label})"
     forecast = row.forecast(columns)
-    room = columns - text_width(forecast) - len(" ()")
-    is_name_visible = room - text_width(row.mode) >= _MIN_NAME_COLUMNS
+    room = columns - display_width(forecast) - len(" ()")
+    is_name_visible = room - display_width(row.mode) >= _MIN_NAME_COLUMNS
     return f"{forecast} ({_label(row, room)})" if is_name_visible else label
 
 
 def _label(row: Row, columns: int) -> str:
     """Name and mode on at most this many columns; the name is cut, and the mode if it stands alone."""
-    name_columns = columns - (text_width(row.mode) + len(", ") if row.mode else 0)
+    name_columns = columns - (display_width(row.mode) + len(", ") if row.mode else 0)
     name = row.name(name_columns) if name_columns > 0 else ""
     return truncate(", ".join(filter(None, [name, row.mode])), columns)
 
@@ -309,7 +304,7 @@ def _to_line(cells: Iterable[StyledText], columns: Sequence[tuple[int, bool]]) -
     """The cells with blanks between them; a column has its width, and whether it is aligned to the right."""
     line: list[StyledText] = []
     for cell, (width, is_right_aligned) in zip(cells, columns, strict=True):
-        blank = " " * (width - text_width(cell.text))
+        blank = " " * (width - display_width(cell.text))
         text = f"{blank}{cell.text}" if is_right_aligned else f"{cell.text}{blank}"
         line += [StyledText(text, cell.style), StyledText(_COLUMN_GAP)]
     return line
