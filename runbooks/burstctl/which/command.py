@@ -13,6 +13,8 @@ from burstctl.which.collect import WhichReport, collect
 from burstctl.which.json import to_document
 from burstctl.which.text import next_command, print_notes, render_report
 from burstwatch.core.errors import Problem
+from burstwatch.core.resource_type import ResourceType, type_of_id
+from burstwatch.wiring.settings import SettingsError
 
 
 @click.command(
@@ -42,6 +44,11 @@ def which(name: str, options: Options, *, run_dir: Path | None) -> ExitCode:
     """
     with open_readonly(options) as context:
         resource = resolve_resource(context, name)
+        if type_of_id(resource) not in (ResourceType.EBS, ResourceType.INSTANCE):
+            raise SettingsError(
+                f"{resource} is a {type_of_id(resource).noun}; which is about volumes and instances",
+                fix=f"burstctl explain {resource} shows its buckets, and what serves its load",
+            )
         report = collect(context, resource, run_dir)
         if options.json:
             print_output(to_json(to_document(report, context, options)))

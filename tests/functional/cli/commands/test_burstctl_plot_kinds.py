@@ -155,7 +155,10 @@ def test_a_stopped_instance_and_one_that_does_not_exist(cli, lab):
     add_lab_instance(lab, INSTANCE, "t3.medium", state="stopped")
     add_gp3(lab)
 
-    assert "in the last 6h: it is stopped.\n  fix: a longer --last may show more" in cli.run("plot", INSTANCE).err
+    assert (
+        "in the last 6h: it is stopped.\n  fix: a longer --last may show more"
+        in cli.run("plot", INSTANCE).err
+    )
     assert "no instance i-0123456789abcdeff in us-east-1" in cli.run("plot", "i-0123456789abcdeff").err
 
 
