@@ -479,7 +479,7 @@ def test_a_table_that_may_not_be_read(cli, lab, stack):
     assert result.code == 1
     assert single_error(result).startswith(f"ledger {TABLE} cannot be used: arn:")
     assert "user/ann may not call dynamodb:GetItem on arn:aws:dynamodb" in single_error(result)
-    assert "grant dynamodb:GetItem to it" in single_error(result)
+    assert "fix: grant dynamodb:GetItem to it" in " ".join(result.err.split())
 
 
 def test_the_ledger_of_another_account_is_refused(cli, lab, stack):

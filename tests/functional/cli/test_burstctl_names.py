@@ -142,7 +142,6 @@ def test_a_volume_of_any_type_has_a_name(cli, lab, command, volume_type):
             "is st1, and burstwatch changes only gp2, gp3,",
             "burstctl which",
         ),
-        (["backtest"], "it is st1, and only gp2 volumes are replayed", "burstctl which"),
         (["experiment", "credit-reset", "--dry-run"], "this is a st1 of 500 GiB", "take a gp2"),
     ],
 )
