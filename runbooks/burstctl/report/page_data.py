@@ -12,7 +12,7 @@ from burstctl.explain.bucket_topics import rate_text
 from burstctl.render.flip_status import describe_flip_status, format_configuration
 from burstctl.render.flip_text import describe_flip
 from burstctl.render.pass_summary import describe_hold
-from burstctl.render.resource_rows import CHANGING_LABEL, describe_depletion, level_label
+from burstctl.render.resource_rows import CHANGING_LABEL, describe_depletion
 from burstctl.render.volume import display_name_of
 from burstctl.report.activity import Activity
 from burstctl.report.collect import FleetReport, ResourceDetail, resource_id_of
@@ -75,8 +75,10 @@ def build_page_data(fleet_report: FleetReport) -> dict[str, Any]:
 
 
 def level_of(decision: Decision) -> str:
-    """The level as the page shows it."""
-    return FAULT if decision.assessment.is_fault else level_label(decision)
+    """The level as the page shows it: one of ``LEVELS``, so that every resource is counted."""
+    if decision.assessment.is_fault:
+        return FAULT
+    return CHANGING_LABEL if decision.is_changing else str(decision.level)
 
 
 def level_counts(decisions: Iterable[Decision]) -> dict[str, int]:

@@ -61,7 +61,7 @@ def test_every_kind_is_in_the_list_in_its_unit_and_with_its_picture(cli, page, d
     assert (instance["baseline"], instance["unit"]) == (2_000, "")
     assert (volume["type"], volume["gib"], volume["bucket"]) == ("st1", 1_024, "")
     assert (volume["baseline"], volume["unit"]) == (40, "MiB")
-    assert calm["level"] == "unwatched"
+    assert calm["level"] == "unknown"
     assert calm["empty_text"] == "cannot become empty"
 
     picture = data["told"][INSTANCE]
