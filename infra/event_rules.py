@@ -1,4 +1,4 @@
-"""The rules for events of EBS and of probes, which are hints to poll a volume early.
+"""The rules for events of EBS, RDS and probes, which are hints to poll a resource early.
 
 EBS events are best effort, so nothing depends on them. Source: EBS user guide, "EventBridge for Amazon EBS".
 
@@ -23,6 +23,9 @@ PROBE_SOURCE: Final = "burstwatch.ddprobe"
 PROBE_SCHEMA: Final = "burstwatch.probe/v1"
 VERDICTS: Final = ("warn", "crit")
 CAUSES: Final = ("throttled", "exhausted_idle", "stalled", "frozen_or_lock", "io_error")
+LOW_CREDITS_EVENT: Final = "RDS-EVENT-0189"
+"""The credits of gp2 storage are low. Source: the RDS user guide, "Amazon RDS event categories"."""
+
 EBS_EVENTS: Final = ("createVolume", "modifyVolume", "attachVolume", "reattachVolume")
 
 EBS_WINDOW_S: Final = 20
@@ -43,7 +46,10 @@ _RETENTION: Final = Duration.minutes(15)
 
 
 class EventRules(Construct):
-    """Two rules, for EBS and for probes, which have a separate bus; each rule has a queue for settle."""
+    """The rules, each with a queue for settle; probes have a separate bus.
+
+    The rule for RDS is made only ``with_databases``, and sends to the queue for EBS.
+    """
 
     def __init__(
         self,
@@ -53,6 +59,7 @@ class EventRules(Construct):
         settle: WatchdogFunction,
         probe_bus_name: str,
         dead_letter_queue: IQueue,
+        with_databases: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settle = settle
@@ -73,10 +80,16 @@ class EventRules(Construct):
             detail_type=["stall"],
             detail={"schema": [PROBE_SCHEMA], "verdict": list(VERDICTS), "cause": list(CAUSES)},
         )
-        queues = [
-            self._add_rule("Ebs", "EBS volumes made, modified and attached", ebs),
-            self._add_rule("Probe", "stalls that ddprobe reports", probe, self.probe_bus),
-        ]
+        queues = [self._make_queue("Ebs"), self._make_queue("Probe")]
+        self._add_rule("Ebs", "EBS volumes made, modified and attached", ebs, queues[0])
+        self._add_rule("Probe", "stalls that ddprobe reports", probe, queues[1], self.probe_bus)
+        if with_databases:
+            low_credits = EventPattern(
+                source=["aws.rds"],
+                detail_type=["RDS DB Instance Event"],
+                detail={"EventID": [LOW_CREDITS_EVENT]},
+            )
+            self._add_rule("Rds", "RDS says that storage credits are low", low_credits, queues[0])
         settle.allow(receive_messages(*(queue.queue_arn for queue in queues), sid="TakeEvents"))
         for queue, window_s in zip(queues, (EBS_WINDOW_S, PROBE_WINDOW_S), strict=True):
             self._deliver(queue, window_s)
@@ -100,11 +113,9 @@ class EventRules(Construct):
         )
         return str(document)
 
-    def _add_rule(
-        self, construct_id: str, description: str, pattern: EventPattern, bus: IEventBus | None = None
-    ) -> Queue:
-        """A rule with a queue to which only this rule may send."""
-        queue = Queue(
+    def _make_queue(self, construct_id: str) -> Queue:
+        """A queue to which only its rules may send."""
+        return Queue(
             self,
             f"{construct_id}Events",
             encryption=QueueEncryption.SQS_MANAGED,
@@ -115,6 +126,15 @@ class EventRules(Construct):
             retention_period=_RETENTION,
             dead_letter_queue=DeadLetterQueue(queue=self._dead_letter_queue, max_receive_count=_MAX_RECEIVES),
         )
+
+    def _add_rule(
+        self,
+        construct_id: str,
+        description: str,
+        pattern: EventPattern,
+        queue: Queue,
+        bus: IEventBus | None = None,
+    ) -> None:
         target = SqsQueue(
             queue,
             dead_letter_queue=self._dead_letter_queue,
@@ -129,7 +149,6 @@ class EventRules(Construct):
             event_pattern=pattern,
             targets=[target],
         )
-        return queue
 
     def _deliver(self, queue: Queue, window_s: int) -> None:
         """Invoke settle with the messages of the queue; it reports which messages of a batch failed."""

@@ -100,6 +100,7 @@ class WatchdogStack(Stack):
             settle=self.settle,
             probe_bus_name=f"{stage.name}-probe",
             dead_letter_queue=self._failed_events_queue,
+            with_databases="rds" in stage.resources,
         )
         if stage.schedule:
             Schedule(

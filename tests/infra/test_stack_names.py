@@ -115,7 +115,9 @@ def test_the_deployment_list_is_where_functions_read_it():
 def test_probe_events_match_the_settle_handler():
     from infra import event_rules  # noqa: PLC0415 - it imports the CDK, which takes seconds
 
-    source = constants_of(BURSTWATCH / "handlers" / "settle.py")["PROBE_SOURCE"]
+    handler_names = constants_of(BURSTWATCH / "handlers" / "settle.py")
+    source = handler_names["PROBE_SOURCE"]
+    assert event_rules.LOW_CREDITS_EVENT == handler_names["LOW_CREDITS_EVENT"]
     patterns = [
         rule["EventPattern"]["source"] for rule in default_stack().of_type("AWS::Events::Rule").values()
     ]

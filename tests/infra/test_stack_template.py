@@ -321,3 +321,17 @@ def test_nag_finds_nothing(stage):
     """The synth fails where cdk-nag finds anything; test_synth.py shows that it does."""
     report = json.loads((stage().folder / "validation-report.json").read_text())
     assert report["pluginReports"] == []
+
+
+def test_events_of_rds_are_taken_only_by_a_stack_that_may_watch_databases():
+    rules = {
+        name: rule["EventPattern"]
+        for name, rule in synth("resources: [ebs, rds]").of_type("AWS::Events::Rule").items()
+    }
+    [pattern] = [pattern for name, pattern in rules.items() if name.startswith("HintsRds")]
+    assert pattern == {
+        "source": ["aws.rds"],
+        "detail-type": ["RDS DB Instance Event"],
+        "detail": {"EventID": ["RDS-EVENT-0189"]},
+    }
+    assert not [name for name in default_stack().of_type("AWS::Events::Rule") if name.startswith("HintsRds")]

@@ -46,6 +46,8 @@ def test_the_demo_runs_its_scenario(tmp_path):
     a_silent_volume_is_reported_and_a_large_one_left_alone(role)
     a_flip_costs_its_time_on_the_target(role)
     the_credits_of_the_instance_are_named_an_hour_before_they_run_out(stage, role)
+    the_file_system_is_changed_by_the_command_in_its_alert(stage, role)
+    the_database_empties_at_its_batch_and_was_announced(role)
     the_output_fits_80_columns_and_reports_what_was_done(stage, lines.file.getvalue(), boards.file.getvalue())
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -150,6 +152,27 @@ def the_credits_of_the_instance_are_named_an_hour_before_they_run_out(stage, rol
     assert not any("api-1-data" in headline for headline in headlines)
 
 
+def the_file_system_is_changed_by_the_command_in_its_alert(stage, role):
+    home = role("shared-home")
+    # half of 2.1 TiB and 75 idle minutes of 2.83 MiB/s, drained by 90 - 2.83 per s: 12,777 s after 16:00
+    assert home.unwatched.empty_at_s == pytest.approx(at("19:32:57"), abs=2)
+    assert home.first_alert.at_s == at("17:06")
+    assert (home.changed_at_s, home.changed_to) == (at("18:36"), "provisioned, 90 MiB/s")
+    assert (home.history.empty_at_s, home.history.stalled_s) == (None, 0)
+    assert home.unwatched.stalled_s > 80 * 60
+    assert stage.endpoint.fleet.file_systems.find(home.spec.file_system_id).mode == "provisioned"
+    headlines = [message.headline for message in stage.watchdog.notifications]
+    assert "RECOVERED: shared-home" in headlines
+
+
+def the_database_empties_at_its_batch_and_was_announced(role):
+    database = role("db:invoices")
+    # 5,400,000 credits / (2,500 - 300) per s = 2,455 s after 18:00
+    assert database.history.empty_at_s == pytest.approx(at("18:40:55"), abs=2)
+    assert database.history.stalled_s == pytest.approx(at("20:00") - at("18:40:55"), abs=2)
+    assert database.warning_time_s > 25 * 60
+
+
 def the_output_fits_80_columns_and_reports_what_was_done(stage, lines, boards):
     assert max(map(len, (lines + boards).splitlines())) <= 80
     assert "…" not in boards.split("alerts")[0]
@@ -161,6 +184,8 @@ def the_output_fits_80_columns_and_reports_what_was_done(stage, lines, boards):
         "Watched, 2 of 12 volumes became empty",
         "What no chart of a volume shows",
         "empty 18:50, stalled 2 h 03 min; announced 59 min before",
+        "changed by hand 18:36: provisioned, 90 MiB/s; left alone: empty 19:32,",
+        "empty 18:40, stalled 79 min; announced 27 min before",
     ):
         assert phrase in lines
     assert f"{stage.api_calls['ModifyVolume']} ModifyVolume" in " ".join(lines.split())

@@ -55,7 +55,7 @@ def run_demo(
     help="File for the picture.",
 )
 def demo(deployed: bool, hours: float, seconds: float, picture: Path) -> None:  # noqa: FBT001 - a flag
-    """Volumes and an instance, the real watchdog acting over real HTTP, six hours in a minute or two."""
+    """Every kind of resource, the real watchdog acting over real HTTP, six hours in a minute or two."""
     from rich.console import Console  # noqa: PLC0415 - only the demo needs it
 
     from burstlab.demo.live_view import open_view, print_introduction, print_summary  # noqa: PLC0415 - rich is for screens

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from burstctl.timeline.intervals import TargetInterval
 from burstlab.demo.activity import describe_last_event
-from burstlab.demo.run import DemoRun, History, InstanceRun, VolumeHistory, VolumeRun
-from burstlab.demo.scenario import STARTS_AT, VOLUMES
+from burstlab.demo.run import AdvisedRun, DemoRun, History, VolumeHistory, VolumeRun
+from burstlab.demo.scenario import STARTS_AT, VOLUMES, DemoFileSystem, DemoInstance, describe_refill
 from burstlab.wrapped_text import COLUMNS, print_wrapped
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.ledger_entry import EntryKind
@@ -41,8 +41,8 @@ def print_introduction(console: Console, *, hours: float, seconds: float, is_dep
         else "the watchdog is the real one"
     )
     text = (
-        f"{len(VOLUMES)} gp2 volumes and an instance from {STARTS_AT:%H:%M} UTC on,"
-        f" {hours:g} hours in about {seconds:g} s."
+        f"{len(VOLUMES)} gp2 volumes, an instance, a file system and a database from {STARTS_AT:%H:%M} UTC"
+        f" on, {hours:g} hours in about {seconds:g} s."
         f" The lab is a fake AWS on loopback; {watchdog}, and flips volumes tagged auto."
         " A flip takes as long as AWS's documents say: up to 6 h for a TiB."
     )
@@ -103,7 +103,7 @@ def _render(demo_run: DemoRun) -> Group:
     return Group(table, Text(""), Text(demo_run.watchdog.channel_label, style="bold"), *alert_lines)
 
 
-def _render_balance(run: VolumeRun | InstanceRun) -> Text:
+def _render_balance(run: VolumeRun | AdvisedRun) -> Text:
     balance = run.history.samples[-1].balance_pct
     if balance is None:
         return Text("-", style="green")
@@ -111,20 +111,22 @@ def _render_balance(run: VolumeRun | InstanceRun) -> Text:
     return Text("█" * filled + "░" * (_BAR_WIDTH - filled) + f" {balance:3.0f} %", style=COLOURS[run.level])
 
 
-def _render_type(run: VolumeRun | InstanceRun) -> Text:
+def _render_type(run: VolumeRun | AdvisedRun) -> Text:
     return Text(run.current_type, style="" if run.has_bucket else "bold green")
 
 
-def _render_level(run: VolumeRun | InstanceRun) -> Text:
+def _render_level(run: VolumeRun | AdvisedRun) -> Text:
     """The level as judged; none while there is no bucket to judge."""
     level = run.level
     return Text(level, style=COLOURS[level]) if run.has_bucket else Text("-", style="green")
 
 
-def _describe_last(run: VolumeRun | InstanceRun) -> str:
+def _describe_last(run: VolumeRun | AdvisedRun) -> str:
     if text := describe_last_event(run.entries):
         return text
-    return "" if isinstance(run, InstanceRun) or run.can_drain else "cannot become empty"
+    if isinstance(run, AdvisedRun):
+        return f"{format_clock(run.changed_at_s)} {run.changed_to}" if run.changed_at_s else ""
+    return "" if run.can_drain else "cannot become empty"
 
 
 def print_summary(console: Console, demo_run: DemoRun) -> None:
@@ -148,6 +150,10 @@ def print_summary(console: Console, demo_run: DemoRun) -> None:
         _print_refusal(console, run)
     if (empty_at_s := demo_run.instance_run.history.empty_at_s) is not None:
         _print_instance(console, demo_run.instance_run, empty_at_s)
+    if any(run.first_alert for run in (demo_run.file_system_run, demo_run.database_run)):
+        _print_heading(console, "What people were advised, with the command in the alert")
+        _print_file_system(console, demo_run.file_system_run)
+        _print_database(console, demo_run.database_run)
     _print_heading(console, "In all")
     _print_totals(console, demo_run, runs)
 
@@ -216,19 +222,55 @@ def _print_refusal(console: Console, run: VolumeRun) -> None:
         print_wrapped(console, f"{_describe_depletion(run.history)}{_describe_warning(run)}", lead=_INDENT)
 
 
-def _print_instance(console: Console, run: InstanceRun, empty_at_s: float) -> None:
+def _print_instance(console: Console, run: AdvisedRun, empty_at_s: float) -> None:
     """The bucket that no chart of a volume shows."""
-    _print_heading(console, "What no chart of a volume shows")
     spec = run.spec
+    if not isinstance(spec, DemoInstance):
+        return
+    _print_heading(console, "What no chart of a volume shows")
     text = (
         f"{spec.name} ({spec.instance_type}): its gp3 volume has {spec.volume_iops:,} IOPS and no balance,"
-        f" so it looks fine. The instance sustains {spec.baseline_iops:,}."
+        f" so it looks fine. The instance sustains {spec.baseline:,}."
     )
     print_wrapped(console, text, lead=f"{format_clock(empty_at_s)}  ")
     print_wrapped(console, f"{_describe_depletion(run.history)}{_describe_warning(run)}", lead=_INDENT)
 
 
-def _describe_warning(run: VolumeRun | InstanceRun) -> str:
+def _print_file_system(console: Console, run: AdvisedRun) -> None:
+    """The file system that somebody changed in time."""
+    if run.first_alert is None or not isinstance(run.spec, DemoFileSystem):
+        return
+    spec, unwatched = run.spec, run.unwatched
+    print_wrapped(
+        console,
+        f"{spec.name} ({spec.summary}, {spec.description}): {run.first_alert.body['level']}",
+        lead=f"{format_clock(run.first_alert.at_s)}  ",
+    )
+    notes = []
+    if run.changed_at_s is not None:
+        notes.append(f"changed by hand {format_clock(run.changed_at_s)}: {run.changed_to}")
+    if unwatched is not None and unwatched.empty_at_s is not None:
+        empty_at, refill = format_clock(unwatched.empty_at_s), describe_refill(spec)
+        notes.append(f"left alone: empty {empty_at}, and {refill} to refill")
+    if notes:
+        print_wrapped(console, "; ".join(notes), lead=_INDENT)
+
+
+def _print_database(console: Console, run: AdvisedRun) -> None:
+    """The database whose alert nobody acted on."""
+    if run.first_alert is None:
+        return
+    spec = run.spec
+    print_wrapped(
+        console,
+        f"{spec.name} ({spec.summary}, {spec.description}): {run.first_alert.body['level']}",
+        lead=f"{format_clock(run.first_alert.at_s)}  ",
+    )
+    if run.history.empty_at_s is not None:
+        print_wrapped(console, f"{_describe_depletion(run.history)}{_describe_warning(run)}", lead=_INDENT)
+
+
+def _describe_warning(run: VolumeRun | AdvisedRun) -> str:
     return "" if run.warning_time_s is None else f"; announced {format_duration(run.warning_time_s)} before"
 
 

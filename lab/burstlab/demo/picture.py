@@ -13,8 +13,8 @@ from matplotlib.patches import Patch
 
 from burstctl.timeline.intervals import TargetInterval
 from burstlab.demo.activity import is_only_about_type
-from burstlab.demo.run import InstanceRun, MinuteSample, VolumeHistory, VolumeRun
-from burstlab.demo.scenario import STARTS_AT
+from burstlab.demo.run import AdvisedRun, MinuteSample, VolumeHistory, VolumeRun
+from burstlab.demo.scenario import STARTS_AT, DemoFileSystem, describe_refill
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
@@ -37,7 +37,7 @@ _EMPTY_STYLE: Final[dict[str, Any]] = {"fc": "#fae3e3", "ec": "#dfa0a0", "hatch"
 _WIDTH: Final = 11.5
 _ROW_HEIGHT: Final = 1.07
 _HEADER_HEIGHT: Final = 0.98
-_FOOTER_HEIGHT: Final = 1.02
+_FOOTER_HEIGHT: Final = 1.16
 _LEFT_EDGE: Final = 0.192
 _RIGHT_EDGE: Final = 0.826
 _MARGIN: Final = 0.010
@@ -58,7 +58,7 @@ _LEVEL_LETTERS: Final = {
 _ALERT_LETTERS: Final = {AlertKind.RECOVERED: ("R", TARGET), AlertKind.TELEMETRY_GAP: ("?", FAINT)}
 
 
-def draw(runs: Sequence[VolumeRun | InstanceRun], windows: Windows, path: Path) -> None:
+def draw(runs: Sequence[VolumeRun | AdvisedRun], windows: Windows, path: Path) -> None:
     """Write the picture as a PNG."""
     height = _HEADER_HEIGHT + _ROW_HEIGHT * len(runs) + _FOOTER_HEIGHT
     with mpl.rc_context({"font.size": 9, "hatch.linewidth": 0.7, "axes.linewidth": 0.6}):
@@ -80,7 +80,7 @@ def draw(runs: Sequence[VolumeRun | InstanceRun], windows: Windows, path: Path) 
         figure.savefig(path, pil_kwargs={"optimize": True})
 
 
-def _draw_header(figure: Any, runs: Sequence[VolumeRun | InstanceRun], height: float) -> None:
+def _draw_header(figure: Any, runs: Sequence[VolumeRun | AdvisedRun], height: float) -> None:
     volume_runs = [run for run in runs if isinstance(run, VolumeRun)]
     histories, unwatched = [run.history for run in volume_runs], [run.unwatched for run in volume_runs]
     flipped = [run for run in volume_runs if run.target_intervals]
@@ -105,7 +105,7 @@ def _format_stalled(histories: Iterable[VolumeHistory]) -> str:
 
 
 def _draw_row(
-    figure: Any, run: VolumeRun | InstanceRun, windows: Windows, *, top: float, row: float
+    figure: Any, run: VolumeRun | AdvisedRun, windows: Windows, *, top: float, row: float
 ) -> tuple[Any, Any]:
     width = _RIGHT_EDGE - _LEFT_EDGE
     balance = figure.add_axes((_LEFT_EDGE, top - 0.62 * row, width, 0.60 * row))
@@ -115,11 +115,15 @@ def _draw_row(
         _style_axes(axes, times[-1])
         for interval in run.target_intervals:
             _shade_interval(axes, interval, times[-1])
+        if (changed_at_s := _changed_at_s(run)) is not None:
+            axes.axvspan(_to_datetime(changed_at_s), times[-1], color=TARGET, alpha=0.17, lw=0)
     _draw_balance(balance, run, times)
     _draw_iops(iops, run, times)
     _draw_windows((balance, iops), run, windows)
     for interval in run.target_intervals:
         _draw_interval(balance, run, interval)
+    if isinstance(run, AdvisedRun):
+        _draw_change(balance, run, times[-1])
     _draw_markers(balance, run)
     _draw_texts(figure, run, top=top, row=row)
     return balance, iops
@@ -160,11 +164,11 @@ def _shade_interval(axes: Any, interval: TargetInterval, ends_at: datetime) -> N
         axes.axvspan(from_at, to_at, fc="white", ec=MODIFYING, hatch="....", lw=0)
 
 
-def _draw_balance(axes: Any, run: VolumeRun | InstanceRun, times: Sequence[datetime]) -> None:
+def _draw_balance(axes: Any, run: VolumeRun | AdvisedRun, times: Sequence[datetime]) -> None:
     values = [
         float("nan") if sample.balance_pct is None else sample.balance_pct for sample in run.history.samples
     ]
-    if isinstance(run, VolumeRun) and run.target_intervals:
+    if run.unwatched is not None and (run.target_intervals or _changed_at_s(run)):
         unwatched = [sample.balance_pct or 0.0 for sample in run.unwatched.samples]
         axes.plot(times, unwatched, color=FAINT, lw=1.1, ls=(0, (4, 2)))
     axes.fill_between(times, values, color=BALANCE, alpha=0.25, lw=0)
@@ -175,27 +179,28 @@ def _draw_balance(axes: Any, run: VolumeRun | InstanceRun, times: Sequence[datet
     axes.set_yticks([100], ["100 %"])
 
 
-def _draw_iops(axes: Any, run: VolumeRun | InstanceRun, times: Sequence[datetime]) -> None:
+def _draw_iops(axes: Any, run: VolumeRun | AdvisedRun, times: Sequence[datetime]) -> None:
     samples = run.history.samples
-    demand, served = [sample.demand_iops for sample in samples], [sample.served_iops for sample in samples]
+    demand, served = [sample.demand for sample in samples], [sample.served for sample in samples]
     axes.fill_between(times, demand, color=DEMAND, lw=0, step="pre")
     is_short = [_is_short(sample) for sample in samples]
     axes.fill_between(
         times, served, demand, where=is_short, step="pre", fc="white", ec=EMPTY, hatch="//////", lw=0
     )
     axes.plot(times, served, color=SERVED, lw=1.3, drawstyle="steps-pre")
-    axes.axhline(run.spec.baseline_iops, color=INK, lw=0.8, ls=":")
-    max_demand = max(demand) or run.spec.baseline_iops
+    axes.axhline(run.spec.baseline, color=INK, lw=0.8, ls=":")
+    max_demand = max(demand) or run.spec.baseline
     axes.set_ylim(0, 1.12 * max_demand)
-    axes.set_yticks([max_demand], [f"{max_demand:,.0f}"])
+    unit = "" if run.spec.rate_unit == "IOPS" else f" {run.spec.rate_unit}"
+    axes.set_yticks([max_demand], [f"{max_demand:,.0f}{unit}"])
 
 
 def _is_short(sample: MinuteSample) -> bool:
-    return sample.demand_iops > 1.02 * sample.served_iops
+    return sample.demand > 1.02 * sample.served
 
 
-def _draw_windows(panels: Iterable[Any], run: VolumeRun | InstanceRun, windows: Windows) -> None:
-    if isinstance(run, InstanceRun):
+def _draw_windows(panels: Iterable[Any], run: VolumeRun | AdvisedRun, windows: Windows) -> None:
+    if isinstance(run, AdvisedRun):
         return
     balance, *_ = panels
     starts_at, ends_at = STARTS_AT, _to_datetime(run.history.samples[-1].at_s)
@@ -220,7 +225,7 @@ def _draw_windows(panels: Iterable[Any], run: VolumeRun | InstanceRun, windows: 
         balance.text(middle, _ACTIONS_Y - 1, label, color="white", fontsize=8.5, ha="center", va="center")
 
 
-def _draw_interval(axes: Any, run: VolumeRun | InstanceRun, interval: TargetInterval) -> None:
+def _draw_interval(axes: Any, run: VolumeRun | AdvisedRun, interval: TargetInterval) -> None:
     """Where it went, and what that cost."""
     axes.plot(_to_datetime(interval.start_s), _ACTIONS_Y, marker="^", color=TARGET, ms=9, clip_on=False)
     if interval.return_requested_at_s is not None:
@@ -249,7 +254,24 @@ def _draw_interval(axes: Any, run: VolumeRun | InstanceRun, interval: TargetInte
     )  # fmt: skip
 
 
-def _draw_markers(axes: Any, run: VolumeRun | InstanceRun) -> None:
+def _draw_change(axes: Any, run: AdvisedRun, ends_at: datetime) -> None:
+    """When a person followed the advice, and what it is since then."""
+    if run.changed_at_s is None:
+        return
+    changed_at = _to_datetime(run.changed_at_s)
+    axes.plot(changed_at, _ACTIONS_Y, marker="^", color=TARGET, mfc="white", mew=1.4, ms=9, clip_on=False)
+    axes.text(
+        changed_at + (ends_at - changed_at) / 2, 52, f"changed by hand: {run.changed_to}",
+        ha="center", va="center", fontsize=9.5, color=INK,
+        bbox={"fc": "white", "ec": "none", "alpha": 0.7, "pad": 1.0},
+    )  # fmt: skip
+
+
+def _changed_at_s(run: VolumeRun | AdvisedRun) -> float | None:
+    return run.changed_at_s if isinstance(run, AdvisedRun) else None
+
+
+def _draw_markers(axes: Any, run: VolumeRun | AdvisedRun) -> None:
     for refused in run.refused_flips:
         axes.plot(
             _to_datetime(refused.at_s), _ACTIONS_Y, marker="X", color=EMPTY, mec="white", mew=0.6, ms=10.5
@@ -278,7 +300,7 @@ def _level_letters(entries: Sequence[LedgerEntry]) -> Iterator[tuple[int, str, s
             yield entry.at_s, *_ALERT_LETTERS[AlertKind(body["kind"])], True
 
 
-def _draw_texts(figure: Any, run: VolumeRun | InstanceRun, *, top: float, row: float) -> None:
+def _draw_texts(figure: Any, run: VolumeRun | AdvisedRun, *, top: float, row: float) -> None:
     """Who it is, on the left; what came of it, on the right."""
     spec = run.spec
     title_lines = (
@@ -291,19 +313,22 @@ def _draw_texts(figure: Any, run: VolumeRun | InstanceRun, *, top: float, row: f
             figure.text(x, top - (0.20 + 0.22 * number) * row, line, va="center", **style)
 
 
-def _outcome_lines(run: VolumeRun | InstanceRun) -> list[tuple[str, dict[str, Any]]]:
+def _outcome_lines(run: VolumeRun | AdvisedRun) -> list[tuple[str, dict[str, Any]]]:
     history = run.history
     style = {"fontsize": 9.5, "color": INK}
     lines = [(f"refused: {refused.guard}", style) for refused in run.refused_flips[:1]]
     if history.empty_at_s is not None:
         red = {"fontsize": 11, "weight": "bold", "color": EMPTY}
         stalled = (f"stalled {format_duration(history.stalled_s)}", red)
-        if isinstance(run, InstanceRun) and run.warning_time_s is not None:
+        if isinstance(run, AdvisedRun) and run.warning_time_s is not None:
             lines.append((f"announced {format_duration(run.warning_time_s)} before", style))
         return [(f"empty at {format_clock(history.empty_at_s)}", red), stalled, *lines]
-    if isinstance(run, VolumeRun) and run.unwatched.empty_at_s is not None:
+    if run.unwatched is not None and run.unwatched.empty_at_s is not None:
         lines.append((f"left alone: empty {format_clock(run.unwatched.empty_at_s)},", style))
-        lines.append((f"stalled {format_duration(run.unwatched.stalled_s)}", style))
+        outcome = f"stalled {format_duration(run.unwatched.stalled_s)}"
+        if isinstance(run.spec, DemoFileSystem):
+            outcome = f"for {describe_refill(run.spec)}"
+        lines.append((outcome, style))
     return [("never empty", {"fontsize": 11, "weight": "bold", "color": INK}), *lines]
 
 
@@ -314,14 +339,15 @@ def _draw_legend(figure: Any) -> None:
         Line2D([], [], color=BALANCE, lw=1.7, label="burst balance"),
         Line2D([], [], color=FAINT, lw=1.1, ls=(0, (4, 2)), label="if left alone"),
         Patch(label="bucket empty", **_EMPTY_STYLE),
-        Patch(fc=DEMAND, label="IOPS wanted"),
-        Line2D([], [], color=SERVED, lw=1.3, label="IOPS served"),
+        Patch(fc=DEMAND, label="load wanted"),
+        Line2D([], [], color=SERVED, lw=1.3, label="load served"),
         Patch(fc="white", ec=EMPTY, hatch="//////", lw=0, label="wanted, not served"),
         Line2D([], [], color=INK, lw=0.8, ls=":", label="baseline"),
         Patch(fc="white", ec=MODIFYING, hatch="....", lw=0, label="modification under way"),
         Patch(fc=TARGET, alpha=0.17, label="on its target, and its cost above gp2"),
         Line2D([], [], marker="^", color=TARGET, ms=9, lw=0, label="flipped"),
         Line2D([], [], marker="v", color=TARGET, ms=9, lw=0, label="flipped back"),
+        Line2D([], [], marker="^", color=TARGET, mfc="white", mew=1.4, ms=9, lw=0, label="changed by hand"),
         Line2D([], [], marker="X", color=EMPTY, mec="white", ms=10.5, lw=0, label="refused"),
         *(
             Line2D([], [], marker=f"${letter}$", color=color, lw=0, ms=8, label=str(label))

@@ -1,5 +1,6 @@
-"""The demo: a dozen volumes and an instance under load, the real watchdog acting, six hours in a minute."""
+"""The demo: resources of every kind under load, the real watchdog acting, six hours in a minute or two."""
 
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,12 +12,29 @@ from typing import Final
 
 from burstctl.timeline.intervals import TargetInterval, target_intervals
 from burstlab.demo.activity import RefusedFlip, refused_flips
-from burstlab.demo.scenario import COMPARED_NAMES, INSTANCE, STARTS_AT, VOLUMES, DemoInstance, DemoVolume
+from burstlab.demo.scenario import (
+    COMPARED_NAMES,
+    DATABASE,
+    FILE_SYSTEM,
+    INSTANCE,
+    STARTS_AT,
+    VOLUMES,
+    DemoAdvised,
+    DemoDatabase,
+    DemoFileSystem,
+    DemoInstance,
+    DemoVolume,
+)
 from burstlab.demo.watchdogs import Watchdog, deployed_watchdog, local_watchdog
 from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
+from burstlab.model.database import STORAGE, LabDatabase
+from burstlab.model.file_system import BUCKET, LabFileSystem
 from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
 from burstlab.model.instance import InstanceTruth
+from burstlab.model.load import get_operation_kib
+from burstlab.model.load_parser import parse_load
+from burstlab.model.metered_resource import MeteredResource
 from burstlab.model.simulated_volume import SimulatedVolume
 from burstlab.model.volume import LabVolume
 from burstwatch.core.alerts.alert import AlertKind
@@ -29,10 +47,12 @@ from burstwatch.core.ebs.pricing import (
     usd_per_month,
 )
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume
+from burstwatch.core.efs.efs_bucket import EFS_BYTES
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.rds.rds_buckets import RDS_IO
 from burstwatch.core.resource_type import ResourceType, subject_of
 
 POLICY: Final = Path(__file__).with_name("demo_policy.yaml")
@@ -46,13 +66,14 @@ SETTINGS: Final = LabSettings(lag_s=120)
 class MinuteSample:
     """What was really so on a resource in the minute until ``at_s``; CloudWatch shows it later and in part.
 
-    ``balance_pct`` is None while there is no bucket. ``extra_usd`` is what the minute cost above gp2.
+    ``balance_pct`` is None while there is no bucket. Demand and what was served are in the ``rate_unit`` of
+    the resource. ``extra_usd`` is what the minute cost above gp2.
     """
 
     at_s: int
     balance_pct: float | None
-    demand_iops: float
-    served_iops: float
+    demand: float
+    served: float
     usd: float = 0.0
     extra_usd: float = 0.0
 
@@ -88,8 +109,8 @@ class VolumeHistory(History):
             MinuteSample(
                 at_s=volume.at_s,
                 balance_pct=truth.burst_balance_pct if volume.reports_balance() else None,
-                demand_iops=served + (truth.lost_ops - self.lost_ops) / TICK_S,
-                served_iops=served,
+                demand=served + (truth.lost_ops - self.lost_ops) / TICK_S,
+                served=served,
                 usd=usd,
                 extra_usd=usd - _usd_per_minute(Configuration(volume_type=VolumeType.GP2), volume.size_gib),
             )
@@ -115,13 +136,35 @@ class InstanceHistory(History):
         sample = MinuteSample(
             at_s=at_s,
             balance_pct=truth.io.balance_pct,
-            demand_iops=truth.demand_iops,
-            served_iops=truth.served_iops,
+            demand=truth.demand_iops,
+            served=truth.served_iops,
         )
         self.samples.append(sample)
         self.empty_at_s = truth.io.first_empty_at.timestamp() if truth.io.first_empty_at else None
         if truth.io.empty_since and truth.demand_iops > truth.served_iops:
             self.stalled_s += min(TICK_S, at_s - truth.io.empty_since.timestamp())
+
+
+@dataclass(slots=True, kw_only=True)
+class StorageHistory(History):
+    """A file system or a database from the first minute on; ``rate_per_operation`` is 1, or in MiB."""
+
+    bucket: str
+    rate_per_operation: float = 1.0
+
+    def record_minute(self, resource: MeteredResource) -> None:
+        """Note the minute that ends now."""
+        pool = resource.pools.get(self.bucket)
+        sample = MinuteSample(
+            at_s=resource.at_s,
+            balance_pct=None if pool is None else pool.balance_pct,
+            demand=resource.demand_per_s * self.rate_per_operation,
+            served=resource.served_per_s * self.rate_per_operation,
+        )
+        self.samples.append(sample)
+        if pool is not None:
+            self.empty_at_s = pool.first_empty_at_s
+        self.stalled_s = resource.throttled_s
 
 
 def billed_configuration(volume: SimulatedVolume) -> Configuration:
@@ -161,11 +204,16 @@ class ResourceRun:
         return Level.UNKNOWN if self.state.reading.unknown_reason else self.state.level
 
     @property
+    def first_alert(self) -> LedgerEntry | None:
+        """The first alert that it drains."""
+        alerts = (entry for entry in self.entries if entry.kind is EntryKind.ALERT)
+        return next((entry for entry in alerts if entry.body["kind"] == AlertKind.DRAINING), None)
+
+    @property
     def warning_time_s(self) -> float | None:
         """From the first drain alert until the bucket was empty; None if one of the two did not happen."""
-        alerts = (entry for entry in self.entries if entry.kind is EntryKind.ALERT)
-        first_alert = next((entry for entry in alerts if entry.body["kind"] == AlertKind.DRAINING), None)
-        return self.history.empty_at_s - first_alert.at_s if first_alert and self.history.empty_at_s else None
+        alert = self.first_alert
+        return self.history.empty_at_s - alert.at_s if alert and self.history.empty_at_s else None
 
     @property
     def target_intervals(self) -> list[TargetInterval]:
@@ -208,7 +256,7 @@ class VolumeRun(ResourceRun):
     @property
     def can_drain(self) -> bool:
         """Whether it can burst above what it sustains."""
-        return self.spec.baseline_iops < BURST_IOPS
+        return self.spec.baseline < BURST_IOPS
 
     @property
     def has_bucket(self) -> bool:
@@ -217,18 +265,31 @@ class VolumeRun(ResourceRun):
 
 
 @dataclass(slots=True, kw_only=True)
-class InstanceRun(ResourceRun):
-    """The instance of the demo; it is only observed, so without the watchdog the same would happen."""
+class AdvisedRun(ResourceRun):
+    """A resource that burstwatch does not change; without the watchdog the same would happen, ``unwatched``.
 
-    spec: DemoInstance
-    history: InstanceHistory
-    current_type: str = "EC2"
-    has_bucket: bool = True
+    A person may change it: ``changed_at_s`` is when, and ``changed_to`` what it is then.
+    """
+
+    spec: DemoAdvised
+    kind_name: str
+    unwatched: History | None = None
+    changed_at_s: float | None = None
+    changed_to: str = ""
 
     @property
     def level(self) -> Level:
         """As it is judged now."""
         return self.bucket_level
+
+    @property
+    def has_bucket(self) -> bool:
+        """Whether it has a balance now."""
+        return not self.history.samples or self.history.samples[-1].balance_pct is not None
+
+    @property
+    def current_type(self) -> str:
+        return self.kind_name
 
 
 @dataclass(slots=True, kw_only=True)
@@ -242,13 +303,20 @@ class DemoRun:
     unwatched_fleet: LabFleet
     watchdog: Watchdog
     volume_runs: dict[str, VolumeRun]
-    instance_run: InstanceRun
+    instance_run: AdvisedRun
+    file_system_run: AdvisedRun
+    database_run: AdvisedRun
     ticks: int = 0
 
     @property
-    def runs(self) -> list[VolumeRun | InstanceRun]:
+    def advised_runs(self) -> list[AdvisedRun]:
+        """The resources that burstwatch does not change."""
+        return [self.instance_run, self.file_system_run, self.database_run]
+
+    @property
+    def runs(self) -> list[VolumeRun | AdvisedRun]:
         """All resources, in the order in which they are shown."""
-        return [*self.volume_runs.values(), self.instance_run]
+        return [*self.volume_runs.values(), *self.advised_runs]
 
     @property
     def now_s(self) -> int:
@@ -276,6 +344,9 @@ def open_demo(policy: Path, *, log: Callable[[str], None] | None = None) -> Iter
     watched, unwatched = LabFleet(clock, SETTINGS), LabFleet(clock, SETTINGS)
     volume_runs = [_start_volume(spec, watched, unwatched) for spec in VOLUMES]
     _add_instance(watched, INSTANCE)
+    _add_database(watched, DATABASE)
+    for fleet in (watched, unwatched):
+        _add_file_system(fleet, FILE_SYSTEM)
     with ExitStack() as stack:
         endpoint = stack.enter_context(Endpoint(watched))
         watchdog_context = (
@@ -287,6 +358,8 @@ def open_demo(policy: Path, *, log: Callable[[str], None] | None = None) -> Iter
             watchdog=stack.enter_context(watchdog_context),
             volume_runs={volume_run.volume_id: volume_run for volume_run in volume_runs},
             instance_run=_start_instance(INSTANCE),
+            file_system_run=_start_file_system(FILE_SYSTEM),
+            database_run=_start_database(DATABASE),
         )
         clock.advance(HISTORY_BEFORE_START.total_seconds())
         _place_holds(demo_run)
@@ -323,9 +396,47 @@ def _add_volume(fleet: LabFleet, spec: DemoVolume) -> str:
     return volume_id
 
 
-def _start_instance(spec: DemoInstance) -> InstanceRun:
+def _start_instance(spec: DemoInstance) -> AdvisedRun:
     subject = subject_of(ResourceType.INSTANCE, spec.instance_id, INSTANCE_IO.name)
-    return InstanceRun(spec=spec, subject=subject, history=InstanceHistory())
+    return AdvisedRun(spec=spec, kind_name="EC2", subject=subject, history=InstanceHistory())
+
+
+def _start_file_system(spec: DemoFileSystem) -> AdvisedRun:
+    subject = subject_of(ResourceType.EFS, spec.file_system_id, EFS_BYTES.name)
+    mib_per_operation = get_operation_kib(parse_load(spec.load)) / 1024
+    history, unwatched = (
+        StorageHistory(bucket=BUCKET, rate_per_operation=mib_per_operation) for _ in range(2)
+    )
+    return AdvisedRun(spec=spec, kind_name="EFS", subject=subject, history=history, unwatched=unwatched)
+
+
+def _start_database(spec: DemoDatabase) -> AdvisedRun:
+    subject = subject_of(ResourceType.RDS, spec.name, RDS_IO.name)
+    return AdvisedRun(spec=spec, kind_name="RDS", subject=subject, history=StorageHistory(bucket=STORAGE))
+
+
+def _add_file_system(fleet: LabFleet, spec: DemoFileSystem) -> None:
+    fleet.file_systems.add(
+        LabFileSystem(
+            file_system_id=spec.file_system_id,
+            size_gib=spec.size_gib,
+            balance_pct=spec.balance_pct,
+            tags={"Name": spec.name},
+            starts_at=STARTS_AT - HISTORY_BEFORE_START,
+        )
+    )
+    fleet.file_systems.set_load(spec.file_system_id, spec.load, STARTS_AT)
+
+
+def _add_database(fleet: LabFleet, spec: DemoDatabase) -> None:
+    fleet.databases.add(
+        LabDatabase(
+            identifier=spec.identifier,
+            allocated_gib=spec.allocated_gib,
+            load=spec.load,
+            starts_at=STARTS_AT - HISTORY_BEFORE_START,
+        )
+    )
 
 
 def _add_instance(fleet: LabFleet, spec: DemoInstance) -> None:
@@ -384,13 +495,41 @@ def run(demo_run: DemoRun, *, hours: float, pace_s: float, show: Callable[[DemoR
         for volume_run in demo_run.volume_runs.values():
             volume_run.history.record_minute(demo_run.endpoint.fleet.find(volume_run.history.volume_id))
             volume_run.unwatched.record_minute(demo_run.unwatched_fleet.find(volume_run.unwatched.volume_id))
-        instance_run = demo_run.instance_run
-        instance_run.history.record_minute(
-            demo_run.endpoint.fleet.instance_truth(instance_run.spec.instance_id)
-        )
+        _record_advised(demo_run)
         _tick(demo_run)
+        _follow_advice(demo_run)
         show(demo_run)
         time.sleep(max(0.0, pace_s - (time.monotonic() - started_s)))
+
+
+def _record_advised(demo_run: DemoRun) -> None:
+    fleet = demo_run.endpoint.fleet
+    for advised_run in demo_run.advised_runs:
+        spec, history, unwatched = advised_run.spec, advised_run.history, advised_run.unwatched
+        match spec, history:
+            case DemoInstance(), InstanceHistory():
+                history.record_minute(fleet.instance_truth(spec.instance_id))
+            case DemoFileSystem(), StorageHistory():
+                history.record_minute(fleet.file_systems.find(spec.file_system_id))
+                if isinstance(unwatched, StorageHistory):
+                    unwatched.record_minute(demo_run.unwatched_fleet.file_systems.find(spec.file_system_id))
+            case DemoDatabase(), StorageHistory():
+                history.record_minute(fleet.databases.find(spec.identifier))
+
+
+def _follow_advice(demo_run: DemoRun) -> None:
+    """Run the command in the alert about the file system, as the person does who reads it later."""
+    run, spec = demo_run.file_system_run, FILE_SYSTEM
+    alert = run.first_alert
+    if alert is None or run.changed_at_s or demo_run.now_s < alert.at_s + spec.changed_after.total_seconds():
+        return
+    words = shlex.split(str(alert.body["action"]))
+    arguments = dict(zip(words[3::2], words[4::2], strict=True))
+    mode, amount = arguments["--throughput-mode"], arguments.get("--provisioned-throughput-in-mibps")
+    file_system = demo_run.endpoint.fleet.file_systems.find(arguments["--file-system-id"])
+    file_system.update(mode, float(amount) if amount else None)
+    run.changed_at_s = demo_run.now_s
+    run.changed_to = f"{mode}, {amount} MiB/s" if amount else mode
 
 
 def _tick(demo_run: DemoRun) -> None:

@@ -1,4 +1,4 @@
-"""Who plays in the demo: a dozen gp2 volumes and an instance, each with something to show."""
+"""Who plays in the demo: volumes, an instance, a file system and a database, each with something to show."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from burstlab.model.instance_types import ebs_limits
+from burstwatch.core.buckets.bucket import Bucket
+from burstwatch.core.durations import DAY_S
 from burstwatch.core.ebs.volume import baseline_iops
+from burstwatch.core.efs.efs_bucket import GIB, MIB, efs_bucket
+from burstwatch.core.resource_type import DATABASE_PREFIX
 from burstwatch.core.tag_keys import CRITICAL, MODE, TARGET, WINDOW
 
 STARTS_AT: Final = datetime(2026, 11, 20, 16, 0, tzinfo=UTC)
@@ -32,6 +36,7 @@ class DemoVolume:
     balance_pct: float = _FULL_PCT
     silent_after: timedelta | None = None
     hold: tuple[str, str] | None = None
+    rate_unit: str = "IOPS"
 
     @property
     def mode(self) -> str:
@@ -49,7 +54,7 @@ class DemoVolume:
         return f"{self.size_gib:,} GiB, {self.mode}"
 
     @property
-    def baseline_iops(self) -> int:
+    def baseline(self) -> int:
         """What it serves when its credits are exhausted."""
         return baseline_iops(self.size_gib)
 
@@ -64,8 +69,9 @@ class DemoInstance:
     volume_iops: int
     load: str
     description: str
-    mode: str = "observe"
+    mode: str = "propose"
     """burstwatch changes no instance."""
+    rate_unit: str = "IOPS"
 
     @property
     def summary(self) -> str:
@@ -73,10 +79,77 @@ class DemoInstance:
         return f"{self.instance_type}, gp3 {self.volume_iops:,}"
 
     @property
-    def baseline_iops(self) -> int:
+    def baseline(self) -> int:
         """What its type serves when the EBS credits are exhausted."""
         limits = ebs_limits(self.instance_type)
         return 0 if limits is None else int(limits.io.baseline)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoFileSystem:
+    """An EFS file system whose throughput mode a person changes, by the command in its alert."""
+
+    name: str
+    file_system_id: str
+    size_gib: int
+    load: str
+    description: str
+    balance_pct: float
+    changed_after: timedelta
+    """How long after the first alert somebody runs the command."""
+    mode: str = "propose"
+    rate_unit: str = "MiB/s"
+
+    @property
+    def summary(self) -> str:
+        """Its kind and its size."""
+        return f"EFS, {self.size_gib} GiB"
+
+    @property
+    def bucket(self) -> Bucket:
+        """Its bucket, in bytes."""
+        return efs_bucket(self.size_gib * GIB)
+
+    @property
+    def baseline(self) -> float:
+        """What its size earns, in MiB/s."""
+        return self.bucket.refill_per_s / MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoDatabase:
+    """An RDS database with gp2 storage, whose alert nobody acts on."""
+
+    identifier: str
+    allocated_gib: int
+    load: str
+    description: str
+    mode: str = "propose"
+    rate_unit: str = "IOPS"
+
+    @property
+    def name(self) -> str:
+        """As burstwatch names it."""
+        return f"{DATABASE_PREFIX}{self.identifier}"
+
+    @property
+    def summary(self) -> str:
+        """Its kind and its storage."""
+        return f"RDS, {self.allocated_gib} GiB gp2"
+
+    @property
+    def baseline(self) -> int:
+        """What it serves when its credits are exhausted."""
+        return baseline_iops(self.allocated_gib)
+
+
+def describe_refill(spec: DemoFileSystem) -> str:
+    """``9 idle days``: how long its empty bucket takes to refill."""
+    return f"{spec.bucket.refill_time_s() / DAY_S:.0f} idle days"
+
+
+DemoAdvised = DemoInstance | DemoFileSystem | DemoDatabase
+"""A resource that burstwatch does not change: its alert has the command."""
 
 
 VOLUMES: Final = (
@@ -161,3 +234,21 @@ INSTANCE: Final = DemoInstance(
     description="10,000 IOPS, all day",
 )
 """The surprise: 10,000 IOPS are provisioned and no volume has a balance, but the type sustains 3,600."""
+
+FILE_SYSTEM: Final = DemoFileSystem(
+    name="shared-home",
+    file_system_id="fs-0a91f00d000000002",
+    size_gib=58,
+    load="steady:360@256%0",
+    description="90 MiB/s written",
+    balance_pct=50,
+    changed_after=timedelta(minutes=90),
+)
+"""Hours of warning, then days of misery: empty after three and a half hours, it would refill in nine days."""
+
+DATABASE: Final = DemoDatabase(
+    identifier="invoices",
+    allocated_gib=100,
+    load="nightly-batch:18",
+    description="a batch, 18:00 to 20:00",
+)

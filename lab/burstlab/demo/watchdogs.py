@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Protocol
 
 from boto3.session import Session
 
+from burstctl.context.resources import ledger_keys_of
 from burstlab.deployed.deployed_stack import DeployedStack, bootstrap, deploy
 from burstlab.deployed.local_aws import LocalAws
 from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
@@ -23,10 +23,8 @@ from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.policy.yaml_file import read_policy
 from burstwatch.core.alerts.alert import Alert, AlertKind, alert_urgency, format_title
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT
 from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.resource_type import ResourceType, subject_of
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
 from burstwatch.wiring.bootstrap import build_modifier, build_services
@@ -173,9 +171,11 @@ class DeployedWatchdog:
     def _published_ids(self) -> set[str]:
         """The IDs under which alerts went to the topic; of a digest, its own."""
         fleet = self.stack.endpoint.fleet
-        buckets = (INSTANCE_IO.name, INSTANCE_THROUGHPUT.name)
+        resource_ids = [*fleet.instances]
+        resource_ids += [file_system.resource_id for file_system in fleet.file_systems]
+        resource_ids += [database.facts.resource_id for database in fleet.databases]
         subjects = [volume.volume_id for volume in fleet]
-        subjects += [subject_of(ResourceType.INSTANCE, *key) for key in product(fleet.instances, buckets)]
+        subjects += [key for resource_id in resource_ids for key in ledger_keys_of(resource_id)]
         entries = (entry for subject in subjects for entry in self.ledger.entries(subject))
         delivered = [entry.body for entry in entries if entry.kind is EntryKind.DELIVERED]
         return {str(body["digest_id"] or body["alert_id"]) for body in delivered}
@@ -200,7 +200,7 @@ def deployed_watchdog(endpoint: Endpoint, policy: Path, log: Callable[[str], Non
     with LocalAws(region=settings.region, account=settings.account_id) as aws, SlackReceiver() as slack:
         stage_file = aws.directory / "stage.yaml"
         stage_file.write_text(
-            f"name: {_STACK}\npolicy: {policy}\nresources: [ebs, instance]\n"
+            f"name: {_STACK}\npolicy: {policy}\nresources: [ebs, instance, efs, rds]\n"
             f"recipients:\n  slack_secret: {_SLACK_SECRET}\n",
             encoding="utf-8",
         )

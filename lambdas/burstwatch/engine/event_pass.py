@@ -1,4 +1,4 @@
-"""The pass about what an event names: volumes that EBS reports of, or a host."""
+"""The pass about what an event names: volumes that EBS reports of, or a host; databases that RDS reports of."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -10,9 +10,13 @@ from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.ledger import States
 from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.rds.rds_buckets import RDS_IO
+from burstwatch.core.resource_type import ResourceType
+from burstwatch.core.watch.due_buckets import buckets_of
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.engine.evaluate_volumes import WatchPass, drop_missing, to_due
 from burstwatch.engine.forced_volumes import find_forced_volumes
+from burstwatch.engine.resource_readers import find_resources
 from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import (
     Collection,
@@ -25,7 +29,7 @@ from burstwatch.engine.watch_pass import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationResult:
-    """The report of a pass over a few volumes, and the ids of those that EC2 did not describe."""
+    """The report of a pass over a few resources, and the IDs of those that AWS did not describe."""
 
     report: PassReport
     unread: AbstractSet[str]
@@ -33,7 +37,7 @@ class EvaluationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _EventCollection(Collection):
-    """The volumes of events that are watched here; EC2 did not describe those in ``unread``."""
+    """What events name and is watched here; AWS did not describe what is in ``unread``."""
 
     unread: AbstractSet[str]
 
@@ -89,6 +93,34 @@ def _collect_events(
         for due_volume in to_due(watch_pass, volumes)
     ]
     return _EventCollection(due=due, unread=unread)
+
+
+def evaluate_databases(
+    services: Services, resource_ids: AbstractSet[str], *, now_s: float
+) -> EvaluationResult:
+    """Poll the storage of these databases (``db:NAME``), because RDS says that their credits are low.
+
+    Nothing happens if the policy does not watch databases. The level comes from the balance alone, so an
+    event that comes late, twice or out of order causes no second alert.
+    """
+    report, collection = run_pass(
+        start_partial_pass(services, now_s=now_s),
+        partial(_collect_databases, resource_ids),
+        scope=PassScope.SOME_VOLUMES,
+    )
+    return EvaluationResult(report=report, unread=collection.unread)
+
+
+def _collect_databases(resource_ids: AbstractSet[str], watch_pass: WatchPass) -> _EventCollection:
+    """The storage of the databases; one that was renamed meanwhile is left to the next sweep."""
+    if ResourceType.RDS not in watch_pass.services.policy.resources.watched:
+        return _EventCollection(unread=frozenset())
+    databases, _ = find_resources(watch_pass.collector, sorted(resource_ids))
+    due = [due_bucket for due_bucket in buckets_of(databases) if due_bucket.kind is RDS_IO]
+    if due:
+        watch_pass.states = watch_pass.services.ledger.states_of({due_bucket.subject for due_bucket in due})
+        read_windows_and_holds(watch_pass)
+    return _EventCollection(due_buckets=due, unread=frozenset(watch_pass.collector.unreadable))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

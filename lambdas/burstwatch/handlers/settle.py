@@ -1,8 +1,12 @@
-"""The settle function: events of EBS and reports of hosts are hints to poll a volume early.
+"""The settle function: events of EBS and RDS, and reports of hosts, are hints to poll a resource early.
 
 EC2 does not guarantee the delivery of events, and an event does not contain the new configuration. So a lost
 event only costs time, and the volume is always read again. Source: the EBS user guide, "Amazon EventBridge
 events for Amazon EBS".
+
+RDS says once in each drain that the credits of gp2 storage are low (RDS-EVENT-0189), and says it late. It is a
+second witness for a database whose balance was not noticed. Source: the RDS user guide, "Amazon RDS event
+categories and event messages".
 """
 
 import json
@@ -14,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from burstwatch.core.assessment.host_stall import STALL_EVIDENCE_S, Stall, StallError
-from burstwatch.core.text import format_duration, sanitise
-from burstwatch.engine.event_pass import evaluate_volumes, ingest_host_reports
+from burstwatch.core.text import format_count, format_duration, sanitise
+from burstwatch.engine.event_pass import evaluate_databases, evaluate_volumes, ingest_host_reports
 from burstwatch.handlers.event_time import EventError, EventTime
 from burstwatch.handlers.pass_metrics import emit_counts, emit_pass_telemetry
 from burstwatch.handlers.runtime import (
@@ -29,13 +33,17 @@ from burstwatch.wiring.observability import Field, Metric, Telemetry, with_telem
 
 PROBE_SOURCE: Final = "burstwatch.ddprobe"
 EBS_SOURCE: Final = "aws.ec2"
+RDS_SOURCE: Final = "aws.rds"
+LOW_CREDITS_EVENT: Final = "RDS-EVENT-0189"
 STALE_AFTER_S: Final = 300
 """An older event is dropped: a sweep and five focus ticks have happened since."""
 
 _STALL_DETAIL_TYPE: Final = "stall"
-_EBS_DETAIL_TYPE: Final = "EBS Volume Notification"
+_DETAIL_TYPES: Final = {EBS_SOURCE: "EBS Volume Notification", RDS_SOURCE: "RDS DB Instance Event"}
+"""What AWS sends, by its source."""
 _MODIFY_EVENT: Final = "modifyVolume"
 _VOLUME_ARN_PATTERN: Final = re.compile(r".*:volume/(vol-[0-9a-f]{8,17})")
+_DATABASE_ARN_PATTERN: Final = re.compile(r".*:(db:[a-z](?:-?[a-z0-9]){0,62})")
 # a log line quotes the beginning of an event and ten of the up to a hundred volumes of a batch
 _MAX_SHOWN_CHARS: Final = 80
 _MAX_VOLUMES_SHOWN: Final = 10
@@ -63,14 +71,14 @@ class Message:
         """Parse an event that was put into the queue at ``sent_at_s``; a host may write any ``time``.
 
         Raises:
-            EventError: it is neither an event of EBS nor one of ddprobe.
+            EventError: it is no event of EBS, RDS or ddprobe.
         """
         if not isinstance(event, Mapping):
             raise EventError("the event is not an object")
         source_and_type = (event.get("source"), event.get("detail-type"))
-        if source_and_type[0] != PROBE_SOURCE and source_and_type != (EBS_SOURCE, _EBS_DETAIL_TYPE):
+        if source_and_type[0] != PROBE_SOURCE and source_and_type not in _DETAIL_TYPES.items():
             raise EventError(
-                "neither an EBS event nor a ddprobe event:"
+                "neither an event of EBS or RDS nor a ddprobe event:"
                 f" {sanitise(repr(source_and_type), _MAX_SHOWN_CHARS)}"
             )
         event_time = EventTime.from_event(event, clock, wall_s)
@@ -97,18 +105,31 @@ class Message:
         return bool(self.event["source"] == PROBE_SOURCE)
 
     @property
+    def is_from_rds(self) -> bool:
+        return bool(self.event["source"] == RDS_SOURCE)
+
+    @property
     def event_name(self) -> str:
-        """The name of the event of EBS, such as ``attachVolume``."""
-        detail = self.event.get("detail")
-        return sanitise(str(detail.get("event") if isinstance(detail, Mapping) else None), _MAX_SHOWN_CHARS)
+        """The name of an event of EBS, such as ``attachVolume``, or the ID of one of RDS."""
+        detail, key = self.event.get("detail"), "EventID" if self.is_from_rds else "event"
+        return sanitise(str(detail.get(key) if isinstance(detail, Mapping) else None), _MAX_SHOWN_CHARS)
 
     @property
     def volume_ids(self) -> frozenset[str]:
         """The IDs of the volumes that an event of EBS names."""
+        return self._named_by(_VOLUME_ARN_PATTERN)
+
+    @property
+    def database_ids(self) -> frozenset[str]:
+        """The databases (``db:NAME``) that an event of RDS names as low in credits."""
+        is_low = self.event_name == LOW_CREDITS_EVENT
+        return self._named_by(_DATABASE_ARN_PATTERN) if is_low else frozenset()
+
+    def _named_by(self, arn_pattern: re.Pattern[str]) -> frozenset[str]:
         arns = self.event.get("resources")
         if not isinstance(arns, Sequence) or isinstance(arns, str):
             return frozenset()
-        matches = (_VOLUME_ARN_PATTERN.fullmatch(arn) for arn in arns if isinstance(arn, str))
+        matches = (arn_pattern.fullmatch(arn) for arn in arns if isinstance(arn, str))
         return frozenset(match[1] for match in matches if match)
 
     def stall(self) -> Stall:
@@ -170,7 +191,9 @@ def run(event: Any, runtime: FunctionRuntime, telemetry: Telemetry, *, wall_s: f
     _report_dropped(dropped_reasons, telemetry)
     fresh = [message for message in messages if message.age_s <= STALE_AFTER_S]
     _report_stale([message for message in messages if message.age_s > STALE_AFTER_S], telemetry)
-    failed |= _process_ebs_events([entry for entry in fresh if not entry.is_from_probe], runtime, telemetry)
+    from_ebs = [entry for entry in fresh if not (entry.is_from_probe or entry.is_from_rds)]
+    failed |= _process_ebs_events(from_ebs, runtime, telemetry)
+    failed |= _process_rds_events([entry for entry in fresh if entry.is_from_rds], runtime, telemetry)
     failed |= _process_host_reports([entry for entry in fresh if entry.is_from_probe], runtime, telemetry)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in sorted(failed)]}
 
@@ -233,6 +256,23 @@ def _process_ebs_events(
     )
     emit_pass_telemetry(result.report, telemetry)
     return {entry.message_id for entry in messages if not result.unread.isdisjoint(entry.volume_ids)}
+
+
+def _process_rds_events(
+    messages: Sequence[Message], runtime: FunctionRuntime, telemetry: Telemetry
+) -> set[str]:
+    """Poll the databases that RDS says are low in credits; return the IDs of messages about unread ones."""
+    database_ids = frozenset[str]().union(*(message.database_ids for message in messages))
+    if not database_ids:
+        return set()
+    now_s = max(message.now_s for message in messages)
+    services = limit_to_invocation(runtime.services_for_watch(now_s, telemetry), telemetry.remaining_s)
+    result = evaluate_databases(services, database_ids, now_s=now_s)
+    shown = ", ".join(sorted(database_ids)[:_MAX_VOLUMES_SHOWN])
+    count_text = f"{len(result.report.decisions)} of {format_count(len(database_ids), 'database')} evaluated"
+    telemetry.info(f"RDS says that credits are low ({LOW_CREDITS_EVENT}): {shown}; {count_text}")
+    emit_pass_telemetry(result.report, telemetry)
+    return {entry.message_id for entry in messages if not result.unread.isdisjoint(entry.database_ids)}
 
 
 def _process_host_reports(

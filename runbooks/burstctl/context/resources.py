@@ -1,7 +1,7 @@
 """Which volumes and instances an operator means: by an ID of AWS, by a name, or by what they belong to."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
 from burstctl.cli.options import DATABASE_ID, FILE_SYSTEM_ID, INSTANCE_ID, VOLUME_ID
@@ -25,6 +25,7 @@ _CLAIM: Final = re.compile(r"(?:claim )?(?:\S+/)?(?P<name>\S+?)(?: in \S+)?")
 _RESOURCE_IDS: Final = (VOLUME_ID, INSTANCE_ID, FILE_SYSTEM_ID, DATABASE_ID)
 _DBI_RESOURCE_ID: Final = re.compile(r"db-[A-Z0-9]{16,40}")
 """The ID that a database keeps when it is renamed: DbiResourceId."""
+_STORAGE_KINDS: Final = frozenset((ResourceType.EFS, ResourceType.RDS))
 _MAX_CANDIDATES: Final = 5  # keeps the message to a few lines
 _MAX_SHOWN_CHARS: Final = 80
 
@@ -74,8 +75,8 @@ def resolve_resource(
 ) -> str:
     """The ID of the one resource that the word names; an ID is not looked up.
 
-    File systems and databases are found by name if the policy watches them. The ID of a database in RDS
-    (``db-…``) is translated to its name.
+    File systems and databases that the policy does not watch are looked up only if nothing else has the
+    name. The ID of a database in RDS (``db-…``) is translated to its name.
 
     If volumes that are preferred have the name, the others do not count.
 
@@ -87,8 +88,11 @@ def resolve_resource(
         return word
     if _DBI_RESOURCE_ID.fullmatch(word):
         return _database_with_id(context, word)
-    others = _advised_named(context, word)
+    watched = _STORAGE_KINDS.intersection(context.services.policy.resources.watched)
+    others = _advised_named(context, word, watched)
     named = _find_named(context, word, is_alone=not others)
+    if not named and not others:
+        others = _advised_named(context, word, _STORAGE_KINDS - watched)
     volumes = [resource for resource in named if isinstance(resource, Volume)]
     instances = [resource for resource in named if isinstance(resource, Instance)]
     preferred = [volume for volume in volumes if prefers(volume)] or volumes
@@ -254,17 +258,17 @@ def _volumes_named(context: CommandContext, name: str) -> list[Volume]:
     return []
 
 
-def _advised_named(context: CommandContext, name: str) -> list[AdvisedResource]:
+def _advised_named(
+    context: CommandContext, name: str, kinds: Collection[ResourceType]
+) -> list[AdvisedResource]:
     """The file systems and databases with this Name tag, and the database that has the name itself.
 
-    Only of the kinds that the policy watches, because reading them needs permissions of their own.
+    Nothing of a kind that may not be listed, which needs a permission of its own.
     """
     collector = context.services.build_collector(context.services.clock())
-    watched = context.services.policy.resources.watched
     return [
         resource
-        for kind in (ResourceType.EFS, ResourceType.RDS)
-        if kind in watched
+        for kind in sorted(kinds)
         for resource in list_resources(collector, kind) or ()
         if name in (resource.name, resource.metric_id)
     ]

@@ -22,12 +22,14 @@ from burstctl.render.resource_rows import STYLES, describe_depletion
 from burstctl.render.terminal_channel import wrap_action
 from burstctl.render.volume import UNREADABLE_STATE, describe_level, display_name_of, format_id_and_name
 from burstwatch.core.alerts.alert import describe_forecast, format_forecast
-from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.resource import AdvisedResource
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
+from burstwatch.core.efs.efs_bucket import limit_when_empty_per_s
+from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import BURST_TIME_S, INSTANCE_IO, DrainProof, drain_proof
@@ -185,6 +187,14 @@ def _headline(instance: Instance) -> str:
     )
 
 
+def _limit_when_empty(assessment: Assessment) -> str:
+    """What is left without credits: the baseline, or what EFS leaves to every file system."""
+    if isinstance(assessment.resource, FileSystem):
+        limit = limit_when_empty_per_s(assessment.resource.standard_bytes)
+        return f"the limit of {rate_text(assessment, limit)}"
+    return f"the baseline of {rate_text(assessment, assessment.bucket.refill_per_s)}"
+
+
 def urgent_lines(buckets: Sequence[ExplainedBucket]) -> list[str]:
     """Each bucket at an alerting level, and the commands that help, once."""
     lines: list[str] = []
@@ -198,9 +208,7 @@ def urgent_lines(buckets: Sequence[ExplainedBucket]) -> list[str]:
         if forecast.is_refilling:
             state = describe_depletion(decision, bucket.now_s)
         elif decision.level is Level.EXHAUSTED:
-            state = (
-                f"used up, so the baseline of {rate_text(assessment, assessment.bucket.refill_per_s)} applies"
-            )
+            state = f"used up, so {_limit_when_empty(assessment)} applies"
         label = str(decision.level).upper()
         first, *rest = wrap_hanging(f"{label}: {assessment.kind.credits} {state}", text_columns())
         lines += [styled(label, STYLES[decision.level]) + first.removeprefix(label), *rest]

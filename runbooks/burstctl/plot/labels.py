@@ -116,9 +116,9 @@ def describe_extremes(bucket_plot: BucketPlot) -> str:
 
 
 def _describe_rate(rate: float, timeline: Timeline) -> str:
-    """``1,200/s`` of operations, ``31.2 MiB/s``."""
+    """``1,200/s`` of operations, ``31.2 MiB/s``, ``40 metered MiB/s``."""
     drawn = timeline.drawn
-    return f"{rate:,.0f}/s" if drawn.counts_operations else f"{format_rate(rate)} {drawn.rate_unit}"
+    return f"{rate:,.0f}/s" if drawn.counts_operations else f"{format_rate(rate)} {drawn.counted_unit}"
 
 
 def format_rate(rate: float) -> str:

@@ -13,6 +13,7 @@ from burstctl.timeline.timeline import Timeline, TimelineInput, build_timeline
 from burstctl.timeline.window_intervals import WindowInterval, manual_overrides, window_intervals
 from burstwatch.adapters.aws.metric_history import HistoryReader
 from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.assessment.assess_resource import settled_by_s
 from burstwatch.core.assessment.resource_buckets import bucket_kinds_of_type
 from burstwatch.core.durations import DAY_S, HOUR_S, format_duration_literal
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
@@ -155,6 +156,8 @@ def _choose_bucket(
         return wanted[reasons.index(None)]
     drawn, _ = wanted[0]
     claim = f"the {drawn.kind.credits} of {resource_id} cannot"
+    if isinstance(drawn.resource, DbInstance):
+        claim = f"{resource_id}: the {drawn.kind.credits} cannot"
     if len(wanted) > 1:
         claim = f"no bucket of {resource_id} can"
     proofs = "; ".join(filter(None, dict.fromkeys(reasons)))
@@ -240,7 +243,7 @@ def _read_history(
     reader = HistoryReader(
         client, period_s=period_s, workers=1, metrics=metrics_of(drawn.kind), kind=drawn.kind
     )
-    end_s = int(collector.now_s) // period_s * period_s
+    end_s = int(settled_by_s(drawn.kind, collector.now_s)) // period_s * period_s
     metric_id = drawn.resource.metric_id
     [part] = reader.read([metric_id], start_s, end_s)
     collector.failures += [f"cloudwatch:GetMetricData says: {text}" for text in part.messages]
@@ -296,7 +299,7 @@ def _no_plot_reason(timeline: Timeline, assessment: Assessment | None, lookback:
     if not timeline.has_no_metrics:
         return None
     text = f"CloudWatch has no datapoint of {resource_id} in the last {lookback_text}"
-    if isinstance(resource, Instance) and assessment is not None and assessment.unknown_because:
+    if not isinstance(resource, Volume) and assessment is not None and assessment.unknown_because:
         return Problem(f"{text}: {assessment.unknown_because}", "a longer --last may show more")
     if isinstance(resource, Volume) and not resource.attached:
         return Problem(f"{text}: it is detached", "give a longer --last to see when it was in use")

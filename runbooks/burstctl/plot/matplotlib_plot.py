@@ -540,13 +540,16 @@ def _draw_load(axes: Any, timeline: Timeline, step_s: int) -> None:
     _draw_limits(axes, timeline, max_rate)
     drawn = timeline.drawn
     reads_label = "reads a second" if drawn.counts_operations else f"reads in {drawn.rate_unit}"
+    total_label = "served in all"
+    if drawn.is_metered:
+        reads_label, total_label = "a third of the reads, which is what is metered", "metered in all"
     _draw_legend(
         axes,
         drawn.rate_unit,
         [
             Patch(fc=READS, label=f"{reads_label}, busiest in {format_bin_width(step_s, step_s)}"),
             Patch(fc=WRITES, label="writes on top"),
-            Line2D([], [], color=INK, lw=0.8, label="served in all"),
+            Line2D([], [], color=INK, lw=0.8, label=total_label),
         ],
     )
 

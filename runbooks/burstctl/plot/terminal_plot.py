@@ -288,11 +288,12 @@ def _draw_load(
     sheet: Canvas, timeline: Timeline, time_scale: TimeScale, panel: Panel, glyphs: Glyphs
 ) -> None:
     limits = {name: value for limit in timeline.limits for name, value in label_limits(limit).items()}
+    busiest = "most metered" if timeline.drawn.is_metered else "busiest"
     line_characters = {"baseline": glyphs.baseline, "burst": glyphs.burst, "provisioned": glyphs.baseline}
     legend = [
         (
             glyphs.bars[-1],
-            f"busiest in {format_bin_width(time_scale.step_s, timeline.period_s)}",
+            f"{busiest} in {format_bin_width(time_scale.step_s, timeline.period_s)}",
             _SUSTAINED_STYLE,
         )
     ]

@@ -233,7 +233,7 @@ def _detail_document(detail: ResourceDetail, fleet_report: FleetReport) -> dict[
         "axis": [axis.start_s, axis.period_s, axis.count],
         "end": round(timeline.end_s),
         "balance": encode_runs(align_to_axis(timeline.balance, axis), 10),
-        "unit": timeline.drawn.rate_unit,
+        "unit": timeline.drawn.counted_unit,
         "scale": scale,
         "iops": encode_runs(align_to_axis(timeline.served, axis), scale) if timeline.served else "",
         "fan": _cone_document(timeline.forecast_cone),

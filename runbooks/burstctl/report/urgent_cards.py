@@ -65,8 +65,9 @@ def _headline_sentence(urgent: Sequence[Decision], counts: Mapping[str, int], *,
     if empty:
         parts.append(f"{exhausted} {'is' if empty == 1 else 'are'} empty")
     if emptying:
-        subject = soon if noun_of(urgent) != ResourceType.EBS.noun else f"{emptying:,}"
-        parts.append(f"{f'{emptying:,} more' if empty else subject} will be empty soon")
+        is_mixed = noun_of(urgent) != ResourceType.EBS.noun
+        subject = soon if is_mixed else f"{emptying:,}{' more' if empty else ''}"
+        parts.append(f"{subject} will be empty soon")
     if counts[FAULT]:
         verb = "has" if counts[FAULT] == 1 else "have"
         parts.append(f"{counts[FAULT]:,} {verb} no data")

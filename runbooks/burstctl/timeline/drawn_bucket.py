@@ -57,6 +57,16 @@ class DrawnBucket:
         """``IOPS`` or ``MiB/s``."""
         return rate_unit_of(self.kind)
 
+    @property
+    def is_metered(self) -> bool:
+        """Whether less than what was read counts: EFS meters a third of it."""
+        return isinstance(self.resource, FileSystem)
+
+    @property
+    def counted_unit(self) -> str:
+        """``rate_unit``, which says of a file system that not all of what is read counts."""
+        return f"metered {self.rate_unit}" if self.is_metered else self.rate_unit
+
     def balance_of(self, history: MetricHistory) -> Series:
         """The balance in per cent of the present capacity, also of a metric in credits."""
         balance = history.balance
@@ -71,7 +81,7 @@ class DrawnBucket:
         """
         if self.counts_operations:
             return history.read_ops, history.write_ops
-        read_share = READ_SHARE if isinstance(self.resource, FileSystem) else 1
+        read_share = READ_SHARE if self.is_metered else 1
         return _to_mib(history.read_bytes, read_share), _to_mib(history.write_bytes)
 
     def limits(self) -> tuple[float, float] | None:

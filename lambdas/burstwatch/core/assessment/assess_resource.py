@@ -68,7 +68,7 @@ def assess_resource(
         return unknown(*not_polled)
     if reading.balance is None:
         return unknown(UnknownReason.READ_FAILED, reading.read_error)
-    closed = _in_per_cent(reading.balance.closed_by(_settled_by_s(kind, now_s)), kind, bucket)
+    closed = _in_per_cent(reading.balance.closed_by(settled_by_s(kind, now_s)), kind, bucket)
     newest = closed.newest
     if newest is None or now_s - newest.end_at_s >= telemetry.gap_after.total_seconds():
         return unknown(*_missing_datapoint_reason(resource, kind, reading, now_s=now_s, telemetry=telemetry))
@@ -91,7 +91,7 @@ def assess_resource(
     )
 
 
-def _settled_by_s(kind: BucketKind, now_s: float) -> float:
+def settled_by_s(kind: BucketKind, now_s: float) -> float:
     """Until when a period is complete: one that consists of shorter ones lacks those that are late."""
     return now_s - METRIC_LATENESS_S if kind.is_aggregated else now_s
 

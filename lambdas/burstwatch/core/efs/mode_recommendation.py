@@ -25,7 +25,14 @@ from burstwatch.core.buckets.units import format_rate
 from burstwatch.core.definition import DefinitionChange, Vocabulary, change_definition
 from burstwatch.core.durations import DAY_S, HOUR_S
 from burstwatch.core.ebs.pricing import HOURS_PER_MONTH
-from burstwatch.core.efs.efs_bucket import GIB, MIB, baseline_per_s, efs_bucket, metered
+from burstwatch.core.efs.efs_bucket import (
+    GIB,
+    MIB,
+    baseline_per_s,
+    efs_bucket,
+    limit_when_empty_per_s,
+    metered,
+)
 from burstwatch.core.efs.file_system import AVAILABLE, FileSystem, ThroughputMode
 from burstwatch.core.text import format_usd
 
@@ -33,6 +40,8 @@ MAX_PROVISIONED_MIB_S: Final = 3_414
 """The highest that any Region allows (EFS API reference, UpdateFileSystem); the quota may be 1,024."""
 
 _GENERAL_PURPOSE: Final = "generalPurpose"
+_ROUNDING: Final = 1.02
+"""Bytes are counted when they arrive: five minutes at a limit may show a little more than it."""
 _VOCABULARY: Final = Vocabulary(
     terraform="aws_efs_file_system", cloudformation="AWS::EFS::FileSystem", cdk="efs.FileSystem"
 )
@@ -82,6 +91,11 @@ class EfsLoad:
     @property
     def mean_metered_per_s(self) -> float:
         return metered(self.read_bytes, self.written_bytes) / self.duration_s
+
+    def was_throttled_throughout(self, file_system: FileSystem) -> bool:
+        """Whether even the busiest rate is what is left without credits: then it says nothing of the demand."""
+        limit_per_s = limit_when_empty_per_s(file_system.standard_bytes)
+        return self.was_throttled and self.peak_metered_per_s <= _ROUNDING * limit_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +194,8 @@ def _elastic(file_system: FileSystem, load: EfsLoad, prices: EfsPrices) -> ModeO
     usd = read_gib * prices.elastic_read_per_gib + written_gib * prices.elastic_write_per_gib
     is_possible = file_system.performance_mode == _GENERAL_PURPOSE
     reason = f"{read_gib:,.0f} GiB read and {written_gib:,.0f} GiB written a month"
+    if load.was_throttled:
+        reason += ", or more: it was throttled"
     if not is_possible:
         reason = f"AWS allows it for general purpose file systems only, not {file_system.performance_mode}"
     return ModeOption(
@@ -195,14 +211,16 @@ def _provisioned(file_system: FileSystem, load: EfsLoad, prices: EfsPrices) -> M
     mib_s = min(MAX_PROVISIONED_MIB_S, needed_mib_s)
     billed_mib_s = max(0.0, mib_s - baseline_per_s(file_system.standard_bytes) / MIB)
     reason = f"its busiest rate was {format_rate(load.peak_metered_per_s)} metered"
-    if load.was_throttled:
+    if load.was_throttled_throughout(file_system):
+        reason += ", no more than it has without credits"
+    elif load.was_throttled:
         reason += ", and more may have been wanted while it was throttled"
     if needed_mib_s > mib_s:
         reason += f", and AWS provisions {mib_s:,} MiB/s at most"
     return ModeOption(
         mode=ThroughputMode.PROVISIONED,
         usd_per_month=round(billed_mib_s * prices.provisioned_per_mib_s, 6),
-        serves_load=needed_mib_s <= mib_s,
+        serves_load=needed_mib_s <= mib_s and not load.was_throttled_throughout(file_system),
         reason=reason,
         provisioned_mib_s=mib_s,
     )

@@ -156,3 +156,16 @@ def test_another_amount_in_provisioned_mode_is_a_change_and_the_same_amount_is_n
 def test_a_load_that_cannot_be_is_refused(changes):
     with pytest.raises(ValueError, match="cannot be"):
         load(**changes)
+
+
+def test_the_rate_of_a_file_system_that_was_throttled_all_day_is_no_demand():
+    # 10 GiB have 1 MiB/s without credits: provisioning what was served would change nothing
+    throttled = load(written_gib=84, peak_mib_s=1, was_throttled=True)
+    result = recommend_mode(a_file_system(10), throttled)
+    provisioned = next(option for option in result.options if option.mode == "provisioned")
+    assert (provisioned.provisioned_mib_s, provisioned.serves_load) == (1, False)
+    assert provisioned.reason == "its busiest rate was 1 MiB/s metered, no more than it has without credits"
+    assert result.chosen.mode == ThroughputMode.ELASTIC
+    assert result.chosen.reason.endswith("written a month, or more: it was throttled")
+    burst_before = load(written_gib=84, peak_mib_s=40, was_throttled=True)
+    assert recommend_mode(a_file_system(10), burst_before).options[2].serves_load

@@ -1,0 +1,96 @@
+"""burstctl report of file systems and databases: in the headline, as cards, in the list, with pictures."""
+
+from datetime import timedelta
+
+import pytest
+from test_burstctl_report import data_of, row_of, visible_text
+
+from burstlab.model.database import LabDatabase
+from burstlab.model.file_system import LabFileSystem
+from support.cli_session import START
+
+HOME, DRAINED, ELASTIC = (f"fs-0123456789abcdef{number}" for number in range(3))
+
+
+@pytest.fixture
+def page(tmp_path):
+    return tmp_path / "fleet.html"
+
+
+@pytest.fixture(autouse=True)
+def fleet(cli, lab):
+    """A file system that drains, one that is empty, one in elastic mode, and two databases."""
+    (cli.directory / "policy.yaml").write_text(
+        "version: 1\nresources: {efs: {watch: true}, rds: {watch: true}}\n"
+    )
+    for file_system_id, name, fields in (
+        (HOME, "shared-home", {"size_gib": 58, "load": "steady:240@256%50", "balance_pct": 80}),
+        (DRAINED, "old-home", {"size_gib": 10, "load": "steady:600@256", "balance_pct": 0}),
+        (ELASTIC, "cache", {"size_gib": 10, "throughput_mode": "elastic"}),
+    ):
+        starts_at = START - timedelta(hours=6)
+        lab.fleet.file_systems.add(
+            LabFileSystem(file_system_id=file_system_id, tags={"Name": name}, starts_at=starts_at, **fields)
+        )
+    for identifier, fields in (
+        ("orders", {"load": "steady:2500@16%30", "starts_at": START - timedelta(minutes=30)}),
+        ("idle", {"instance_class": "db.t3.medium", "starts_at": START - timedelta(hours=6)}),
+    ):
+        lab.fleet.databases.add(LabDatabase(identifier=identifier, **fields))
+
+
+def test_each_kind_is_named_in_the_headline_and_on_its_card(cli, page):
+    result = cli.run("report", "--html", page)
+
+    text = visible_text(page)
+    assert result.code == 0, result.err
+    assert "3 file systems and 2 databases" in text
+    assert "1 file system is empty, 1 file system and 1 database will be empty soon" in text
+    assert "Next: db:orders, empty in" in text
+    assert "Urgent 2 file systems and 1 database, most urgent first" in text
+    assert f"{HOME} · bursting · burst credits · baseline 2.8 MiB/s · 58 GiB in Standard" in text
+    assert "db:orders · db.m5.4xlarge · storage credits · baseline 300 IOPS · 100 GiB of gp2" in text
+    assert "--throughput-mode provisioned" in text
+    assert "--storage-type gp3" in text
+
+
+def test_the_list_has_each_kind_in_its_unit(cli, page):
+    cli.run("report", "--html", page)
+
+    data = data_of(page)
+    home, elastic, orders, idle = (row_of(data, i) for i in (HOME, ELASTIC, "db:orders", "db:idle"))
+    assert (home["type"], home["bucket"], home["unit"]) == ("bursting", "burst credits", "MiB")
+    assert (home["baseline"], home["drain"], home["gib"]) == (2.8, 37, None)
+    assert (elastic["level"], elastic["balance"]) == ("unknown", None)
+    assert (orders["type"], orders["bucket"], orders["unit"]) == ("db.m5.4xlarge", "storage credits", "")
+    assert (orders["baseline"], orders["drain"]) == (300, 2_200)
+    assert idle["level"] == "ok"
+
+
+def test_each_picture_has_the_unit_of_its_bucket(cli, page):
+    cli.run("report", "--html", page)
+
+    told = data_of(page)["told"]
+    assert (told[HOME]["unit"], told[HOME]["scale"]) == ("metered MiB/s", 10)
+    assert "400x" in told[HOME]["iops"], "40.0 MiB/s"
+    assert told[HOME]["limits"][0][2:] == [2.8, 100]
+    assert told["db:orders"]["unit"] == "IOPS"
+    assert told["db:orders"]["limits"][0][2:] == [300, 3_000]
+    facts = dict(told[HOME]["facts"])
+    assert facts["Reading"] == "958 GiB, 10 min old"
+    others = [text for name, text in told["db:orders"]["facts"] if name == "Other bucket"]
+    assert len(others) == 2
+    assert all("of its class" in text for text in others)
+
+
+def test_the_history_of_a_database_is_on_the_page(cli, page):
+    cli.run("watch", "--once")
+    cli.run("hold", "db:orders", "--for", "6h", "--reason", "migration")
+
+    document = cli.run("report", "--html", page, "--json").document
+
+    assert (document["volumes"], document["resources"]) == (0, 5)
+    assert document["by_level"]["exhausted"] == 1
+    told = data_of(page)["told"]
+    assert {kind for _, _, kind, *_ in told["db:orders"]["story"]} >= {"by people", "level", "alerted"}
+    assert "migration" in dict(told["db:orders"]["facts"])["Hold"]
