@@ -148,7 +148,7 @@ def the_credits_of_the_instance_are_named_an_hour_before_they_run_out(stage, rol
     assert instance.history.stalled_s == pytest.approx(at("20:54") - at("18:50:37"), abs=2)
     assert instance.warning_time_s > 55 * 60
     headlines = [message.headline for message in stage.watchdog.notifications]
-    assert "WARNING: api-1 EBS I/O credits: empty in about 60 min" in headlines
+    assert "WARNING: api-1 EBS I/O credits: empty in about 56 min" in headlines
     assert not any("api-1-data" in headline for headline in headlines)
 
 
