@@ -117,7 +117,7 @@ def test_probe_events_match_the_settle_handler():
 
     handler_names = constants_of(BURSTWATCH / "handlers" / "settle.py")
     source = handler_names["PROBE_SOURCE"]
-    assert event_rules.LOW_CREDITS_EVENT == handler_names["LOW_CREDITS_EVENT"]
+    assert handler_names["LOW_CREDITS_EVENT"] == event_rules.LOW_CREDITS_EVENT
     patterns = [
         rule["EventPattern"]["source"] for rule in default_stack().of_type("AWS::Events::Rule").values()
     ]

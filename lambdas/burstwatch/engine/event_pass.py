@@ -1,4 +1,4 @@
-"""The pass about what an event names: volumes that EBS reports of, or a host; databases that RDS reports of."""
+"""The pass about what an event names: volumes that EBS or a host reports of, databases that RDS does."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet

@@ -4,8 +4,8 @@ EC2 does not guarantee the delivery of events, and an event does not contain the
 event only costs time, and the volume is always read again. Source: the EBS user guide, "Amazon EventBridge
 events for Amazon EBS".
 
-RDS says once in each drain that the credits of gp2 storage are low (RDS-EVENT-0189), and says it late. It is a
-second witness for a database whose balance was not noticed. Source: the RDS user guide, "Amazon RDS event
+RDS says once in each drain that the credits of gp2 storage are low (RDS-EVENT-0189), and says it late. It is
+a second witness for a database whose balance was not noticed. Source: the RDS user guide, "Amazon RDS event
 categories and event messages".
 """
 
@@ -76,7 +76,7 @@ class Message:
         if not isinstance(event, Mapping):
             raise EventError("the event is not an object")
         source_and_type = (event.get("source"), event.get("detail-type"))
-        if source_and_type[0] != PROBE_SOURCE and source_and_type not in _DETAIL_TYPES.items():
+        if source_and_type[0] != PROBE_SOURCE and source_and_type not in tuple(_DETAIL_TYPES.items()):
             raise EventError(
                 "neither an event of EBS or RDS nor a ddprobe event:"
                 f" {sanitise(repr(source_and_type), _MAX_SHOWN_CHARS)}"

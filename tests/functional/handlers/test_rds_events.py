@@ -1,4 +1,4 @@
-"""RDS-EVENT-0189 at the settle function: a late second witness, which causes a look and never a second alert."""
+"""RDS-EVENT-0189 at the settle function: a late witness, which causes a look and never a second alert."""
 
 from datetime import timedelta
 
