@@ -7,7 +7,9 @@ from burstctl.which.limits import LimitKind, LimitState
 from documents.shared import ApiCalls, Count, HeaderDocument, Instant, Percent, ReadCostDocument, VolumeId
 
 Rate = Annotated[float, Field(ge=0)]
-ResourceId = Annotated[str, Field(pattern="^(vol|i)-([0-9a-f]{8}|[0-9a-f]{17})$")]
+ResourceId = Annotated[
+    str, Field(pattern="^((vol|i)-([0-9a-f]{8}|[0-9a-f]{17})|db:[a-z](-?[a-z0-9]){0,62})$")
+]
 
 
 class LimitReferenceDocument(TypedDict):
@@ -37,7 +39,7 @@ class LimitDocument(LimitReferenceDocument):
 
 
 class LimitsDocument(HeaderDocument):
-    """Which limit of a volume or an instance applies now.
+    """Which limit of a volume, an instance or a database applies now.
 
     What `burstctl which --json` prints. Absent numbers are null, keys never disappear.
     """
@@ -46,6 +48,8 @@ class LimitsDocument(HeaderDocument):
     resource_id: ResourceId
     instance_id: str | None
     instance_type: str | None
+    instance_class: str | None
+    """Of a database."""
     volumes: list[VolumeId]
     answer: list[str]
     applies_now: list[LimitReferenceDocument]

@@ -76,7 +76,7 @@ class Message:
         if not isinstance(event, Mapping):
             raise EventError("the event is not an object")
         source_and_type = (event.get("source"), event.get("detail-type"))
-        if source_and_type[0] != PROBE_SOURCE and source_and_type not in _DETAIL_TYPES.items():
+        if source_and_type[0] != PROBE_SOURCE and source_and_type not in tuple(_DETAIL_TYPES.items()):
             raise EventError(
                 "neither an event of EBS or RDS nor a ddprobe event:"
                 f" {sanitise(repr(source_and_type), _MAX_SHOWN_CHARS)}"

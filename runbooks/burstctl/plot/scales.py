@@ -154,7 +154,7 @@ def rate_scale(timeline: Timeline) -> float:
 
 
 def _round_up(value: float) -> float:
-    """The next of 1, 1.5, 2, 3, 4, 5, 6, 8 times a power of ten; 1 for a file system that earns nothing."""
+    """The next of 1, 1.5, 2, 3, 4, 5, 6, 8 times a power of ten; 1 for 0, as an empty file system earns."""
     if value <= 0:
         return 1.0
     power = 10.0 ** floor(log10(value))

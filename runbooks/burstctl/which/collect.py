@@ -9,8 +9,11 @@ from burstctl.context.context import CommandContext
 from burstctl.which.host_report import HostReport, RunDirectoryError, read_run_directory, report_of_stall
 from burstctl.which.limits import (
     Answer,
+    DatabaseFacts,
     InstanceFacts,
+    Limit,
     VolumeFacts,
+    database_limits,
     decide,
     instance_limits,
     unknown_instance_limits,
@@ -29,11 +32,20 @@ from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import instance_bucket
 from burstwatch.core.instances.instance_metrics import InstanceMetrics
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
+from burstwatch.core.rds.db_instance import DbInstance
+from burstwatch.core.rds.rds_buckets import RDS_IO, describe_cpu_credits, not_running_reason
+from burstwatch.core.resource_type import ResourceType, type_of_id
 from burstwatch.core.watch.due_buckets import buckets_of
+from burstwatch.core.watch.rds_evidence import RDS_DAY_METRICS, RDS_DIMENSION
+from burstwatch.engine.resource_readers import find_resources
 from burstwatch.wiring.bootstrap import WORKERS, build_client
+from burstwatch.wiring.settings import SettingsError
 
 _HISTORY_S: Final = 75 * PERIOD_S
 """The longest horizon of a forecast, an hour, before the newest datapoint, which may be late."""
+
+_RECENT_S: Final = 20 * PERIOD_S
+"""The load and the CPU credits of a database now."""
 
 _LOAD_METRICS: Final = tuple(name for name in ALL_METRICS if name != "balance")
 
@@ -43,7 +55,8 @@ class WhichReport:
     """The answer about a resource, with what was read for it and what could not be read.
 
     ``volumes`` are those that the answer covers. ``instance`` is the resource, or the one that the volume is
-    attached to; None if it is not attached, or if the instance could not be described.
+    attached to; None if it is not attached, or if the instance could not be described. ``cpu_credits`` says
+    that those of a database are empty.
     """
 
     resource_id: str
@@ -52,6 +65,8 @@ class WhichReport:
     answer: Answer = field(default_factory=lambda: Answer(limits=()))
     volumes: Sequence[Volume] = ()
     instance: Instance | None = None
+    database: DbInstance | None = None
+    cpu_credits: str | None = None
     unused: str | None = None
     notes: Sequence[str] = ()
     failures: Sequence[str] = ()
@@ -63,6 +78,10 @@ class WhichReport:
     def is_instance(self) -> bool:
         return is_instance_id(self.resource_id)
 
+    @property
+    def is_database(self) -> bool:
+        return type_of_id(self.resource_id) is ResourceType.RDS
+
 
 def is_instance_id(resource_id: str) -> bool:
     """Whether it is the ID of an instance, and not that of a volume."""
@@ -73,7 +92,10 @@ def collect(context: CommandContext, resource_id: str, run_directory: Path | Non
     """Read everything about one resource and decide; what cannot be read is unknown, and a failure."""
     context.progress.begin("reading every limit")
     try:
-        return _Collection(context, resource_id).to_report(run_directory)
+        collection = _Collection(context, resource_id)
+        if type_of_id(resource_id) is ResourceType.RDS:
+            return collection.to_database_report()
+        return collection.to_report(run_directory)
     finally:
         context.progress.end()
 
@@ -147,6 +169,75 @@ class _Collection:
             for volume_id, record in sorted(modifications.items())
             if record.is_in_progress
         ]
+
+    def to_database_report(self) -> WhichReport:
+        """The limits of the storage and of the class of a database."""
+        resources, missing = find_resources(self._collector, [self._resource_id])
+        database = next((resource for resource in resources if isinstance(resource, DbInstance)), None)
+        limits: list[Limit] = []
+        unused = cpu_credits = None
+        if database is not None:
+            if database.is_aurora:
+                raise SettingsError(
+                    f"{self._resource_id} is Aurora, whose storage is not EBS: its limits are not known",
+                    fix=f"burstctl explain {self._resource_id}",
+                )
+            unused = "it is stopped" if not_running_reason(database) else None
+            facts = self._database_facts(database)
+            limits = database_limits(facts, now_s=self._now_s, exhausted_pct=self._exhausted_pct)
+            cpu_credits = self._describe_cpu_credits(database)
+        return WhichReport(
+            resource_id=self._resource_id,
+            region=self._services.location.region,
+            now_s=self._now_s,
+            answer=decide(limits),
+            database=database,
+            cpu_credits=cpu_credits,
+            unused=unused,
+            notes=self._notes,
+            failures=list(dict.fromkeys(self._failures)),
+            is_missing=bool(missing),
+            metrics_requested=self._services.calls.metrics_requested,
+            api_calls=dict(self._services.calls.calls),
+        )
+
+    def _database_facts(self, database: DbInstance) -> DatabaseFacts:
+        is_running = not_running_reason(database) is None
+        due = list(buckets_of([database]))
+        balances = self._collector.bucket_balances(due) if is_running else {}
+        self._failures += [str(balance) for balance in balances.values() if isinstance(balance, AwsFailure)]
+        history: MetricHistory | None = None
+        if is_running:
+            client = build_client(self._context.session, "cloudwatch", self._services.calls)
+            reader = HistoryReader(client, period_s=PERIOD_S, workers=1, metrics=_LOAD_METRICS, kind=RDS_IO)
+            end_s = int(self._now_s)
+            [result] = reader.read([database.metric_id], (end_s - _RECENT_S) // PERIOD_S * PERIOD_S, end_s)
+            history = result.histories.get(database.metric_id)
+            self._failures += [str(failure) for failure in result.unread.values()]
+            self._failures += [f"cloudwatch:GetMetricData says: {text}" for text in result.messages]
+        assessments = {}
+        for due_bucket in due:
+            balance = balances.get(due_bucket.subject)
+            reading = BucketReading(balance=balance if isinstance(balance, Series) else None)
+            policy = policy_of_bucket(self._services.policy, due_bucket.kind, due_bucket.bucket)
+            assessments[due_bucket.kind] = assess_resource(
+                database, due_bucket.kind, reading, now_s=self._now_s, telemetry=policy.telemetry
+            )
+        return DatabaseFacts(
+            database=database,
+            assessments=assessments,
+            history=history or MetricHistory(period_s=PERIOD_S),
+            load_error="it could not be read" if is_running and history is None else None,
+        )
+
+    def _describe_cpu_credits(self, database: DbInstance) -> str | None:
+        """That its CPU credits are empty: burstwatch does not watch them, and they slow down the same way."""
+        if not database.has_cpu_credits or not_running_reason(database):
+            return None
+        spec = {"cpu_credits": RDS_DAY_METRICS["cpu_credits"]}
+        read = self._collector.named_metrics([database.metric_id], RDS_DIMENSION, spec, _RECENT_S)
+        newest = read[database.metric_id].get("cpu_credits", Series()).newest
+        return describe_cpu_credits(database, newest.value if newest else None)
 
     def _describe(self) -> tuple[list[Volume], Instance | None, str | None, bool]:
         """The volumes asked about, the instance with its ID, and whether the resource does not exist."""

@@ -8,13 +8,12 @@ from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import RESOURCE_NAMES, Command, Options, ResourceName, common_options
 from burstctl.cli.output import print_error, print_failures, print_next, print_output, to_json
 from burstctl.context.context import open_readonly
-from burstctl.context.resources import resolve_resource
+from burstctl.context.resources import ResourceNameError, resolve_resource
 from burstctl.which.collect import WhichReport, collect
 from burstctl.which.json import to_document
 from burstctl.which.text import next_command, print_notes, render_report
 from burstwatch.core.errors import Problem
 from burstwatch.core.resource_type import ResourceType, type_of_id
-from burstwatch.wiring.settings import SettingsError
 
 
 @click.command(
@@ -22,6 +21,7 @@ from burstwatch.wiring.settings import SettingsError
     examples=(
         ("burstctl which ci-7", "its limits, and those of its instance"),
         ("burstctl which i-0123456789abcdef0", "the limits of an instance, and of each of its volumes"),
+        ("burstctl which db:orders", "the limits of a database: those of its storage and of its class"),
         (
             "burstctl which vol-0123456789abcdef0 --run-dir /run/ddprobe",
             "on the host: also what ddprobe saw there",
@@ -44,10 +44,11 @@ def which(name: str, options: Options, *, run_dir: Path | None) -> ExitCode:
     """
     with open_readonly(options) as context:
         resource = resolve_resource(context, name)
-        if type_of_id(resource) not in (ResourceType.EBS, ResourceType.INSTANCE):
-            raise SettingsError(
-                f"{resource} is a {type_of_id(resource).noun}; which is about volumes and instances",
-                fix=f"burstctl explain {resource} shows its buckets, and what serves its load",
+        if type_of_id(resource) is ResourceType.EFS:
+            raise ResourceNameError(
+                f"{resource} is a file system, whose one limit is its throughput: a volume, an instance or a"
+                " database is needed here",
+                fix=f"burstctl explain {resource} shows its credits, its load and what is left without them",
             )
         report = collect(context, resource, run_dir)
         if options.json:
@@ -60,10 +61,9 @@ def which(name: str, options: Options, *, run_dir: Path | None) -> ExitCode:
         if command is not None and not options.json:
             print_next([command])
         if report.is_missing:
-            noun = "instance" if report.is_instance else "volume"
             print_error(
                 Problem(
-                    f"no {noun} {resource} in {report.region}",
+                    f"no {type_of_id(resource).noun} {resource} in {report.region}",
                     "check the ID, the Region and the account",
                 )
             )

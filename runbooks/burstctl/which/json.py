@@ -25,6 +25,7 @@ def to_document(report: WhichReport, context: CommandContext, options: Options) 
         "resource_id": report.resource_id,
         "instance_id": report.instance.instance_id if report.instance else None,
         "instance_type": report.instance.instance_type if report.instance else None,
+        "instance_class": report.database.instance_class if report.database else None,
         "volumes": [volume.volume_id for volume in report.volumes],
         "answer": describe_answer(report),
         "applies_now": [_reference(limit) for limit in report.answer.now],

@@ -20,6 +20,15 @@ from burstwatch.core.ebs.volume_ceiling import VolumeCeiling, ceiling_of
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_KINDS, drain_proof
 from burstwatch.core.instances.instance_metrics import InstanceMetrics
+from burstwatch.core.rds.db_instance import DbInstance
+from burstwatch.core.rds.rds_buckets import (
+    RDS_CLASS_IO,
+    RDS_CLASS_THROUGHPUT,
+    RDS_IO,
+    no_storage_bucket_reason,
+    not_running_reason,
+    storage_limits,
+)
 from burstwatch.core.text import format_duration, format_time
 from burstwatch.core.watch.witness import capacity_sentences, capitalise, reset_sentences
 
@@ -43,11 +52,18 @@ class LimitKind(StrEnum):
 
     INSTANCE_IO_CREDITS = "instance-io-credits"
     INSTANCE_THROUGHPUT_CREDITS = "instance-throughput-credits"
+    CLASS_IO_CREDITS = "class-io-credits"
+    CLASS_THROUGHPUT_CREDITS = "class-throughput-credits"
     VOLUME_CREDITS = "volume-credits"
+    STORAGE_CREDITS = "storage-credits"
     INSTANCE_IOPS = "instance-iops"
     INSTANCE_THROUGHPUT = "instance-throughput"
+    CLASS_IOPS = "class-iops"
+    CLASS_THROUGHPUT = "class-throughput"
     VOLUME_IOPS = "volume-iops"
     VOLUME_THROUGHPUT = "volume-throughput"
+    STORAGE_IOPS = "storage-iops"
+    STORAGE_THROUGHPUT = "storage-throughput"
     HOST = "host"
 
     @property
@@ -57,6 +73,11 @@ class LimitKind(StrEnum):
     @property
     def is_of_volume(self) -> bool:
         return self.value.startswith("volume") or self is LimitKind.HOST
+
+    @property
+    def owner(self) -> str:
+        """``instance``, ``volume``, and of a database ``class`` or ``storage``; ``host``."""
+        return self.value.partition("-")[0]
 
 
 class LimitState(StrEnum):
@@ -133,6 +154,16 @@ class InstanceFacts:
     instance: Instance
     assessments: Mapping[BucketKind, Assessment]
     metrics: InstanceMetrics = _NO_METRICS
+    load_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseFacts:
+    """A database and what was read of it; ``assessments`` are those of its storage and its class."""
+
+    database: DbInstance
+    assessments: Mapping[BucketKind, Assessment]
+    history: MetricHistory = _NO_HISTORY
     load_error: str | None = None
 
 
@@ -314,9 +345,85 @@ def _limits_of_bucket(facts: InstanceFacts, kind: BucketKind, scope: _Scope) -> 
     yield limit
 
 
+def database_limits(facts: DatabaseFacts, *, now_s: float, exhausted_pct: float) -> list[Limit]:
+    """The limits of a database: credits, IOPS and throughput, of its storage and of its class.
+
+    RDS has no check of a limit, as EC2 has. The load of the root volume, which counts against the class, is
+    not known.
+    """
+    database, history = facts.database, facts.history
+    scope = _Scope(
+        resource_id=database.resource_id,
+        now_s=now_s,
+        exhausted_pct=exhausted_pct,
+        max_age_s=_MAX_VOLUME_AGE_S,
+        unused="it is stopped" if not_running_reason(database) else None,
+    )
+    iops = _measure(sum_of(history.read_ops, history.write_ops), scope, facts.load_error)
+    mib_s = _measure(_in_mib(sum_of(history.read_bytes, history.write_bytes)), scope, facts.load_error)
+    storage, no_bucket = facts.assessments[RDS_IO], no_storage_bucket_reason(database)
+    limits = [
+        _credits(
+            LimitKind.STORAGE_CREDITS,
+            storage,
+            iops,
+            None,
+            scope,
+            baseline=None if no_bucket else storage.bucket.refill_per_s,
+            proof=no_bucket,
+        )
+    ]
+    for kind, most, load in zip(
+        (LimitKind.STORAGE_IOPS, LimitKind.STORAGE_THROUGHPUT),
+        storage_limits(database),
+        (iops, mib_s),
+        strict=True,
+    ):
+        is_empty = kind is LimitKind.STORAGE_IOPS and _is_empty(storage, scope)
+        no_limit = f"RDS shows no limit of its {database.storage_type} storage"
+        limits.append(_rate(kind, most, load, None, scope, is_empty=is_empty, proof=None, no_limit=no_limit))
+    return [
+        *limits,
+        *_class_limits(facts, iops, RDS_CLASS_IO, scope),
+        *_class_limits(facts, mib_s, RDS_CLASS_THROUGHPUT, scope),
+    ]
+
+
+def _class_limits(facts: DatabaseFacts, load: _Load, kind: BucketKind, scope: _Scope) -> Iterator[Limit]:
+    """The credits and the maximum of the class, in one unit."""
+    database, assessment, is_io = facts.database, facts.assessments[kind], kind is RDS_CLASS_IO
+    known = database.limits
+    baseline = most = None
+    if known is not None:
+        baseline = known.baseline_iops if is_io else known.baseline_throughput_mib_s
+        most = known.max_iops if is_io else known.max_throughput_mib_s
+    proof = None
+    if assessment.unknown_reason in (UnknownReason.NO_SUCH_BUCKET, UnknownReason.NEVER_EMPTY) and known:
+        proof = assessment.unknown_because
+    yield _credits(
+        LimitKind.CLASS_IO_CREDITS if is_io else LimitKind.CLASS_THROUGHPUT_CREDITS,
+        assessment,
+        load,
+        None,
+        scope,
+        baseline=baseline,
+        proof=proof,
+    )
+    yield _rate(
+        LimitKind.CLASS_IOPS if is_io else LimitKind.CLASS_THROUGHPUT,
+        most,
+        load,
+        None,
+        scope,
+        is_empty=_is_empty(assessment, scope),
+        proof=None,
+        no_limit=f"the limits of {database.instance_class} are not known",
+    )
+
+
 def unknown_instance_limits(instance_id: str, reason: str) -> list[Limit]:
     """The limits of an instance that could not be described."""
-    kinds = [kind for kind in LimitKind if not kind.is_of_volume]
+    kinds = [kind for kind in LimitKind if kind.owner == "instance"]
     return [
         Limit(kind=kind, resource_id=instance_id, state=LimitState.UNKNOWN, evidence=(reason,))
         for kind in kinds
@@ -343,13 +450,16 @@ def _credits(
     kind: LimitKind,
     assessment: Assessment,
     load: _Load,
-    exceeded: Series,
+    exceeded: Series | None,
     scope: _Scope,
     *,
     baseline: float | None,
     proof: str | None,
 ) -> Limit:
-    """Credits; ``baseline`` is what applies without them, and ``proof`` says why they cannot run out."""
+    """Credits; ``baseline`` is what applies without them, and ``proof`` says why they cannot run out.
+
+    ``exceeded`` is CloudWatch's check of the limit, None where it has none.
+    """
     unit = assessment.kind.rate_unit
     limit = Limit(
         kind=kind,
@@ -397,7 +507,7 @@ def _credits(
         limit,
         state=LimitState.NOW,
         time_to_empty_s=0.0,
-        evidence=(balance, *load_evidence, *_check_evidence(minutes_above)),
+        evidence=(balance, *load_evidence, *_check_evidence(exceeded, minutes_above)),
     )
 
 
@@ -438,7 +548,7 @@ def _rate(
     kind: LimitKind,
     most: float | None,
     load: _Load,
-    exceeded: Series,
+    exceeded: Series | None,
     scope: _Scope,
     *,
     is_empty: bool,
@@ -450,7 +560,7 @@ def _rate(
     ``is_empty``: credits are used up, so their baseline applies before it. ``proof`` says why the load cannot
     reach it, and ``no_limit`` why there is no ``most``.
     """
-    unit = "MiB/s" if kind in (LimitKind.VOLUME_THROUGHPUT, LimitKind.INSTANCE_THROUGHPUT) else "IOPS"
+    unit = "MiB/s" if kind.value.endswith("throughput") else "IOPS"
     limit = Limit(
         kind=kind, resource_id=scope.resource_id, state=LimitState.NO, unit=unit, limit=most, use=load.rate
     )
@@ -459,7 +569,7 @@ def _rate(
     if most is None:
         return replace(limit, state=LimitState.UNKNOWN, evidence=(capitalise(no_limit),))
     minutes_above = _minutes_above(exceeded, scope)
-    evidence = (*_load_evidence(load, most, unit, "limit"), *_check_evidence(minutes_above))
+    evidence = (*_load_evidence(load, most, unit, "limit"), *_check_evidence(exceeded, minutes_above))
     is_at_limit = load.rate is not None and load.rate >= AT_LIMIT_SHARE * most
     if is_at_limit or (minutes_above and not is_empty):
         return replace(limit, state=LimitState.NOW, evidence=evidence)
@@ -516,8 +626,10 @@ def _measure(sums: Series, scope: _Scope, load_error: str | None) -> _Load:
     return _Load(rate=max(recent.values) / closed.period_s, age_s=max(0.0, scope.now_s - newest.end_at_s))
 
 
-def _minutes_above(exceeded: Series, scope: _Scope) -> int | None:
+def _minutes_above(exceeded: Series | None, scope: _Scope) -> int | None:
     """In how many of the newest five minutes CloudWatch's check was 1; None without recent datapoints."""
+    if exceeded is None:
+        return None
     closed = exceeded.closed_by(scope.now_s)
     newest = closed.newest
     if newest is None or scope.now_s - newest.end_at_s > _MAX_VOLUME_AGE_S:
@@ -534,7 +646,9 @@ def _load_evidence(load: _Load, most: float, unit: str, name: str) -> tuple[str,
     return (f"{served}, {format_duration(load.age_s)} old: {share}",)
 
 
-def _check_evidence(minutes_above: int | None) -> tuple[str, ...]:
+def _check_evidence(exceeded: Series | None, minutes_above: int | None) -> tuple[str, ...]:
+    if exceeded is None:
+        return ()
     if minutes_above is None:
         return ("CloudWatch's check of this limit has no recent datapoint",)
     if not minutes_above:

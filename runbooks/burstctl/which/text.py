@@ -37,6 +37,13 @@ _NAMES: Final = {
     LimitKind.INSTANCE_THROUGHPUT: "instance throughput",
     LimitKind.VOLUME_IOPS: "volume IOPS",
     LimitKind.VOLUME_THROUGHPUT: "volume throughput",
+    LimitKind.CLASS_IO_CREDITS: "class I/O credits",
+    LimitKind.CLASS_THROUGHPUT_CREDITS: "class throughput credits",
+    LimitKind.STORAGE_CREDITS: "storage credits",
+    LimitKind.CLASS_IOPS: "class IOPS",
+    LimitKind.CLASS_THROUGHPUT: "class throughput",
+    LimitKind.STORAGE_IOPS: "storage IOPS",
+    LimitKind.STORAGE_THROUGHPUT: "storage throughput",
     LimitKind.HOST: "host (ddprobe)",
 }
 
@@ -70,7 +77,7 @@ def describe_answer(report: WhichReport) -> list[str]:
         return [f"{subject}: {report.unused}, so no process uses it and no limit applies."]
     if not report.answer.limits:
         return [f"Nothing is known about {subject}: it could not be read."]
-    sentences = [_describe_now(report, subject)]
+    sentences = [_describe_now(report, subject), *([report.cpu_credits] if report.cpu_credits else [])]
     upcoming = report.answer.next_limit
     if upcoming is not None:
         sentences.append(_describe_next(report, upcoming))
@@ -84,6 +91,8 @@ def describe_subject(report: WhichReport) -> str:
         name = display_name_of(report.volumes[0], _MAX_NAME_CHARS)
     elif report.instance is not None and report.is_instance:
         name = sanitise(report.instance.name or "", _MAX_NAME_CHARS)
+    elif report.database is not None:
+        name = sanitise(report.database.name or "", _MAX_NAME_CHARS)
     return f"{report.resource_id} ({name})" if name else report.resource_id
 
 
@@ -127,9 +136,11 @@ def _describe_next(report: WhichReport, limit: Limit) -> str:
 def _describe_limit(report: WhichReport, limit: Limit) -> str:
     """``the volume's credits``, ``the IOPS limit of vol-0123456789abcdef0``."""
     whose = limit.resource_id if limit.resource_id != report.resource_id else ""
-    owner = f"of {whose}" if whose else "of the volume" if limit.kind.is_of_volume else "of the instance"
+    owner = f"of {whose}" if whose else f"of the {limit.kind.owner}"
     if limit.kind is LimitKind.HOST:
         return "what its host reports"
+    if limit.kind.is_credits and report.is_database:
+        return f"the {limit.credits}"
     if limit.kind.is_credits:
         return f"the {limit.credits} {owner}"
     return f"the {'throughput' if limit.unit == 'MiB/s' else 'IOPS'} limit {owner}"
@@ -247,6 +258,8 @@ def next_command(report: WhichReport, options: Options) -> str | None:
 
 
 def _command_words(report: WhichReport, limit: Limit | None) -> list[str] | None:
+    if report.is_database:
+        return ["burstctl", "explain", report.resource_id]
     if limit is None:
         return None if report.is_instance else ["burstctl", "plot", report.resource_id]
     if limit.kind is LimitKind.HOST:

@@ -127,7 +127,7 @@ def class_buckets(database: DbInstance, limits: InstanceLimits) -> tuple[Bucket,
     serve together, if that is known. Example: a db.m5.large sustains 3,600 IOPS. With 20 GiB of gp2, storage
     and root volume serve 6,000 at most, so its bucket of 27,270,000 operations lasts at least 11,362 s.
     """
-    iops, mib_s = _storage_limits(database)
+    iops, mib_s = storage_limits(database)
     return (
         instance_io_bucket(limits, volumes_iops=None if iops is None else iops + ROOT_VOLUME_IOPS),
         instance_throughput_bucket(
@@ -169,7 +169,7 @@ def describe_class_limit(database: DbInstance, kind: BucketKind) -> str | None:
     bucket = database_bucket(database, kind)
     is_io = kind is RDS_CLASS_IO
     served, root = (
-        _storage_limits(database)[0 if is_io else 1],
+        storage_limits(database)[0 if is_io else 1],
         ROOT_VOLUME_IOPS if is_io else ROOT_VOLUME_MIB_S,
     )
     if bucket is None or kind is RDS_IO or served is None:
@@ -212,7 +212,7 @@ def describe_cpu_credits(database: DbInstance, credits_left: float | None) -> st
     )
 
 
-def _storage_limits(database: DbInstance) -> tuple[int | None, int | None]:
+def storage_limits(database: DbInstance) -> tuple[int | None, int | None]:
     """The highest IOPS and MiB/s of its storage; None where AWS does not describe them."""
     if database.storage_type == GP2:
         return int(gp2_storage_bucket(database).burst_per_s), gp2_storage_mib_s(database)
