@@ -183,7 +183,7 @@ def the_output_fits_80_columns_and_reports_what_was_done(stage, lines, boards):
         "search, spend_cap: it would add $39.09 a month",
         "Watched, 2 of 12 volumes became empty",
         "What no chart of a volume shows",
-        "empty 18:50, stalled 2 h 03 min; announced 56 min before",
+        "empty 18:50, stalled 2 h 03 min; announced 55 min before",
         "changed by hand 18:36: provisioned, 90 MiB/s; left alone: empty 19:32,",
         "empty 18:40, stalled 79 min; announced 27 min before",
     ):
