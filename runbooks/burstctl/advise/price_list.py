@@ -88,7 +88,7 @@ def read_prices(client: Any, region: str) -> PricesResult:
         if listed_price is None:
             faults.append(
                 f"AWS's price list of {region} is not complete for {volume_type}: {_describe_built_in()}"
-                " stand in"
+                " are used instead"
             )
         by_type[volume_type] = listed_price or US_EAST_1.by_type[volume_type]
     as_of = min(price.published_on for price in prices.values())

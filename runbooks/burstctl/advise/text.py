@@ -29,7 +29,7 @@ def render_advice(advice: Advice, report: AdviceReport) -> str:
         ("Why", advice.reasons),
         ("Seen", _describe_usage(advice)),
         ("Cost", [_describe_cost(advice), describe_prices(report)]),
-        ("Beside", [line for name in advice.options for line in _option_lines(name, advice)]),
+        ("Options", [line for name in advice.options for line in _option_lines(name, advice)]),
         ("Risk", advice.risks),
     ]
     body = lay_out_topics(describe_volume(advice.volume), topics)
@@ -123,7 +123,7 @@ def _describe_usage(advice: Advice) -> list[str]:
         )
     if usage.empty_s:
         lines.append(
-            f"bucket empty for {format_duration(usage.empty_s)}, held to its baseline for"
+            f"bucket empty for {format_duration(usage.empty_s)}, throttled to its baseline for"
             f" {format_duration(usage.throttled_s)} of it"
         )
     return lines

@@ -113,7 +113,7 @@ def judge_subscriptions(
     ]
     recipients = [*(name for name in protocols if name != "lambda"), *(destinations or ())]
     if recipients:
-        yield ok(f"heard by {', '.join(sorted(recipients))}", subject=topic)
+        yield ok(f"received by {', '.join(sorted(recipients))}", subject=topic)
     elif destinations is None:
         summary = (
             "no subscribers; the recipients of the notify function are unknown:"
@@ -229,7 +229,7 @@ def _check_secret(context: DoctorContext, secret: str) -> Finding:
             "secretsmanager", "create-secret", "--name", secret, "--secret-string", "file://webhook.txt"
         )
         fix = "create it, with the address of an incoming webhook in it"
-        summary = f"the stack's webhook is to be in the secret {secret}, which is not there"
+        summary = f"the stack reads its webhook from the secret {secret}, which does not exist"
         return broken(summary, fix=fix, commands=(create,), page=_DOCS_PAGE)
     if response.get("DeletedDate") is not None:
         restore = context.aws_command("secretsmanager", "restore-secret", "--secret-id", secret)

@@ -176,7 +176,7 @@ def _unwatched_finding(
     shown_by = "which" if isinstance(resources[0], Instance) else "explain"
     commands = (context.burstctl_command(shown_by, first),)
     if first in context.ledger().states_of({first}).unreadable:
-        fix = "use the newest burstwatch that ever wrote to the ledger, or give up what it remembers"
+        fix = "use the newest burstwatch that ever wrote to the ledger, or discard its state"
         release = (context.burstctl_command("release", first),)
         return broken(
             cause, subject=subject, fix=fix, commands=release, page=_UNREAD_PAGE, trouble=Trouble.FAILED

@@ -125,7 +125,7 @@ def init(
     """Ask what to deploy, and write stage.yaml and policy.yaml with comments.
 
     Then show what a deployment would create, which permissions it would have, and what it would cost. Nothing
-    is deployed, and AWS is not called. An answer that an option gives is not asked for.
+    is deployed, and AWS is not called. A question that an option answers is not asked.
 
     Exits 2 if a file exists and --force is missing, 130 if you decline.
     """

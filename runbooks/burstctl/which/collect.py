@@ -193,7 +193,7 @@ class _Collection:
             for result in reader.read(volume_ids, start_s, end_s) if volume_ids else ():
                 histories |= {**result.histories, **result.unread}
                 self._failures += [str(failure) for failure in result.unread.values()]
-                self._failures += [f"cloudwatch:GetMetricData says: {text}" for text in result.messages]
+                self._failures += [f"cloudwatch:GetMetricData returned: {text}" for text in result.messages]
         return histories
 
     def _instance_facts(self, instance: Instance) -> InstanceFacts:

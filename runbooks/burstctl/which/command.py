@@ -5,10 +5,10 @@ from pathlib import Path
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import RESOURCE_NAMES, Command, Options, ResourceName, common_options
+from burstctl.cli.options import EBS_NAMES, Command, Options, ResourceName, common_options
 from burstctl.cli.output import print_error, print_failures, print_next, print_output, to_json
 from burstctl.context.context import open_readonly
-from burstctl.context.resources import resolve_resource
+from burstctl.context.resources import require_volume_or_instance, resolve_resource
 from burstctl.which.collect import WhichReport, collect
 from burstctl.which.json import to_document
 from burstctl.which.text import next_command, print_notes, render_report
@@ -27,7 +27,7 @@ from burstwatch.core.errors import Problem
     ),
     page="runbooks/WhichLimit.md",
 )
-@click.argument("name", metavar="RESOURCE", type=ResourceName(RESOURCE_NAMES))
+@click.argument("name", metavar="RESOURCE", type=ResourceName(EBS_NAMES))
 @click.option(
     "--run-dir",
     type=click.Path(path_type=Path),
@@ -42,6 +42,7 @@ def which(name: str, options: Options, *, run_dir: Path | None) -> ExitCode:
     """
     with open_readonly(options) as context:
         resource = resolve_resource(context, name)
+        require_volume_or_instance(resource)
         report = collect(context, resource, run_dir)
         if options.json:
             print_output(to_json(to_document(report, context, options)))

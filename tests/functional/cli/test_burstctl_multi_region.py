@@ -202,7 +202,9 @@ def test_a_region_that_cannot_be_evaluated_is_named_with_the_reason(cli, account
     [failure] = result.document["failures"]
     assert failure.startswith("us-east-1: ")
     assert "ledger-us-east-1.sqlite" in failure
-    assert result.error_lines == [f"error: {failure}"]
+    cause, _, fix = failure.partition("; ")
+    assert result.error_lines == [f"error: {cause}."]
+    assert f"fix: {fix}" in result.err
 
 
 def test_a_policy_that_is_wrong_in_each_region_is_one_usage_error(cli, account):
@@ -367,7 +369,7 @@ def test_a_command_for_one_region_refuses_several_with_commas(cli, account):
     result = cli.run("watch", "--once", "--region", "us-east-1,eu-west-1")
 
     assert result.code == 2
-    assert "watch works in one region: give --region once" in result.err
+    assert "watch works in one region.\n  fix: give --region once" in result.err
 
 
 ONE_REGION = [

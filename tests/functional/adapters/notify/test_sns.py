@@ -89,9 +89,9 @@ def test_a_drain_names_its_cause_to_people_and_to_programs(publish):
     for needed in (
         "Balance from 17:27 to 17:59 UTC: 100.0 % ▇▇·▇▆▅▅▃▂ 31.5 %",
         "since then it served 600 reads/s of 4 KiB and 1,800 writes/s of 16 KiB (75 % writes).",
-        "It did the same at this hour on 5 of the last 7 days.",
+        "The same drain at this hour on 5 of the last 7 days.",
         "See why:\n  burstctl explain vol-0123456789abcdef0 --region us-east-1",
-        "Keep the watchdog off it:\n  burstctl hold vol-0123456789abcdef0 --region us-east-1 --for 2h",
+        "Stop automatic changes:\n  burstctl hold vol-0123456789abcdef0 --region us-east-1 --for 2h",
     ):
         assert needed in body["email"]
     document = json.loads(body["lambda"])

@@ -274,7 +274,7 @@ def test_ctrl_c_removes_everything_and_resume_measures_what_is_left(checks, lab)
     result = checks.run(*crash_free)
 
     assert result.code == 130
-    assert "--resume goes on with it" in result.err
+    assert "burstctl aws-check --resume" in result.err
     assert leftover_resources(lab) == []
     requested = lab.faults.call_counts()["CreateVolume"]
     second_result = checks.run("--resume", "--yes", "--json")
@@ -476,7 +476,7 @@ def test_what_cannot_be_removed_is_named_and_the_next_clean_up_removes_it(checks
 
     assert result.code == 1
     assert [item["kind"] for item in result.document["left"]] == ["volume"]
-    assert "--clean-up tries again" in result.err
+    assert "fix: try again with burstctl aws-check --clean-up" in result.err
     lab.faults.clear()
     assert checks.run("--clean-up", "--yes").code == 0
     assert leftover_resources(lab) == []

@@ -214,7 +214,7 @@ def test_one_volume_is_shown_with_its_history_line_by_line(cli, lab):
     assert f"{volume_id} (ci-7), gp2, 100 GiB, on i-" in result.out
     assert "2026-11-20 UTC\n" in result.out
     assert "alert BurstBalanceDraining: CRITICAL: ci-7" in join_lines(result.out)
-    assert "is on its way to io1 with 3,125 IOPS" in join_lines(result.out)
+    assert "is being modified to io1 with 3,125 IOPS" in join_lines(result.out)
     assert "is gp2 again, as before" in join_lines(result.out)
     assert "delivered to" not in result.out
 

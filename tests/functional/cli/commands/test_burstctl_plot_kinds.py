@@ -104,7 +104,8 @@ def test_a_volume_has_no_bucket_to_choose(cli, disk):
     result = cli.run("plot", disk, "--bucket", "io")
 
     assert result.code == 2
-    assert f"--bucket io: {disk} is a volume, which has one bucket" in result.err
+    assert f"--bucket io: not a bucket of {disk}" in result.err
+    assert "fix: omit --bucket: it has one bucket" in result.err
 
 
 def test_a_bucket_that_cannot_drain_is_not_drawn_but_proved(cli, lab):
@@ -115,7 +116,7 @@ def test_a_bucket_that_cannot_drain_is_not_drawn_but_proved(cli, lab):
 
     assert (result.code, result.out) == (1, "")
     assert result.error_lines == [
-        f"error: the EBS I/O credits of {INSTANCE} cannot drain, so there is nothing to plot: its volume"
+        f"error: the EBS I/O credits of {INSTANCE} cannot drain, so nothing can be plotted: its volume"
         " serves 3,000 IOPS at most, no more than the 3,600 IOPS that m5.large sustains."
     ]
     assert f"fix: burstctl plot {INSTANCE} --bucket throughput" in result.err
@@ -129,7 +130,7 @@ def test_an_instance_with_no_bucket_that_can_drain_has_both_proofs(cli, lab):
     result = cli.run("plot", INSTANCE)
 
     assert result.code == 1
-    assert f"no bucket of {INSTANCE} can drain, so there is nothing to plot: its volume" in result.err
+    assert f"no bucket of {INSTANCE} can drain, so nothing can be plotted: its volume" in result.err
     assert "no more than the 6,000 IOPS" in result.err
     assert "no more than the 137.1 MiB/s" in result.err
     assert f"fix: burstctl explain {INSTANCE}" in result.err
@@ -161,7 +162,10 @@ def test_a_stopped_instance_and_one_that_does_not_exist(cli, lab):
     add_lab_instance(lab, INSTANCE, "t3.medium", state="stopped")
     add_gp3(lab)
 
-    assert "in the last 6h: it is stopped; a longer --last may show more" in cli.run("plot", INSTANCE).err
+    assert (
+        "in the last 6h: it is stopped.\n  fix: a longer --last may show more"
+        in cli.run("plot", INSTANCE).err
+    )
     assert "no instance i-0123456789abcdeff in us-east-1" in cli.run("plot", "i-0123456789abcdeff").err
 
 

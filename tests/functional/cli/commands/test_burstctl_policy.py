@@ -27,7 +27,7 @@ def test_every_fault_is_reported_at_once_each_with_its_line_and_path(cli):
     places = {line.partition(": ")[0] for line in result.out.splitlines()}
     assert places == {"bad.yaml:3", "bad.yaml:5", "bad.yaml:6", "bad.yaml:8"}
     assert "bad.yaml:5: levels.warning_within: 'soon' is not a valid duration" in result.out
-    assert result.error_lines == ["error: bad.yaml has 4 faults"]
+    assert result.error_lines == ["error: bad.yaml has 4 faults."]
 
 
 def test_faults_are_in_the_order_of_their_lines(cli):

@@ -169,7 +169,7 @@ def test_a_change_of_a_volume_that_is_not_attached_is_refused(cli, night):
     add_instance(night)
     result = cli.run("simulate", INSTANCE, "--with-volume", "vol-0aaaaaaaaaaaaaaaa=gp3:3500:125")
     assert result.code == 2
-    assert "vol-0aaaaaaaaaaaaaaaa is not attached; leave it out to add a volume" in result.err
+    assert "vol-0aaaaaaaaaaaaaaaa is not attached.\n  fix: leave it out to add a volume" in result.err
 
 
 def test_a_type_that_sustains_its_maximum_is_never_empty(cli, night):
