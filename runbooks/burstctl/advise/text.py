@@ -7,7 +7,7 @@ from typing import Final
 
 from burstctl.advise.collect import AdviceReport
 from burstctl.advise.rightsizing import Advice, Confidence, Verdict, describe_period
-from burstctl.cli.output import print_first_lines, print_info
+from burstctl.cli.output import print_info, print_warning
 from burstctl.cli.text_layout import Topic, lay_out_topics, text_columns, wrap_command
 from burstctl.render.plan_text import format_usd_difference
 from burstctl.render.planned_flip import flip_options
@@ -41,7 +41,8 @@ def print_notes(*reports: AdviceReport) -> None:
     selections = [report.selection for report in reports]
     if any(report.advice for report in reports) and sys.stdout.isatty() and sys.stderr.isatty():
         print_info("")
-    print_first_lines("prices", dict.fromkeys(fault for report in reports for fault in report.prices.faults))
+    for fault in dict.fromkeys(fault for report in reports for fault in report.prices.faults):
+        print_warning(fault, subject="prices")
     for selection in selections:
         selection.print_unused("no advice")
     if not any(report.advice or report.selection.has_failed for report in reports):

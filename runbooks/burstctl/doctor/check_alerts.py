@@ -174,10 +174,10 @@ def judge_refusal(error: ChannelError) -> Finding:
         return ok(f"reached; the webhook is valid: it refused an empty message ({code})")
     if code == "invalid_payload":
         return skipped("reached; it is unknown whether the webhook is valid (invalid_payload)")
-    message = str(error).replace("refused the alert", "refused it").partition("; it is tried again")[0]
+    message = error.problem.cause.replace("refused the alert", "refused it").partition("; it is tried")[0]
+    fix = error.problem.fix or "run it again; if it lasts, check the network and any proxy"
     if error.is_permanent:
-        return broken(message, fix="do what the message says", page=_NOT_DELIVERED_PAGE)
-    fix = "run it again; if it lasts, check the network and any proxy"
+        return broken(message, fix=fix, page=_NOT_DELIVERED_PAGE)
     return broken(message, fix=fix, trouble=Trouble.FAILED, page=_NOT_DELIVERED_PAGE)
 
 

@@ -4,8 +4,10 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+from burstctl.cli.options import ALL_REGIONS, Options
 from burstctl.cli.output import (
     group_by_cause,
     list_first,
@@ -121,6 +123,15 @@ def print_next_for(report_options: Mapping[str, Sequence[str]], *reports: PassRe
     else:
         commands = [["advise"]]
     print_next(shlex.join(["burstctl", *command, *options]) for command in commands)
+
+
+def print_next_elsewhere(options: Options) -> None:
+    """After a Region without volumes: look into all of them, or into another account."""
+    elsewhere = replace(options, region=None, profile=None).repeated
+    profile = (
+        ["--profile", options.profile or "NAME"] if options.profile or options.has_several_regions else []
+    )
+    print_next([shlex.join(["burstctl", "assess", "--region", ALL_REGIONS, *profile, *elsewhere])])
 
 
 def print_pass_line(report: PassReport, tick_at_s: int) -> None:

@@ -315,7 +315,7 @@ class Table:
             )
         if failure.code == "ValidationException" and _KEY_SCHEMA_ERROR.search(failure.message):
             return LedgerError(
-                f"ledger {self.location} is not a table of burstwatch: it has other keys than pk"
+                f"ledger {self.location} is not a table of burstwatch: its keys are not pk"
                 f" and sk ({failure.message}), nothing was written",
                 fix="name the table of the stack with --ledger dynamodb:TABLE",
             )

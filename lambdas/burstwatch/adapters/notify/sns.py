@@ -159,4 +159,4 @@ def _to_channel_error(error: Exception, topic_arn: str) -> ChannelError:
     failure = to_aws_failure(error, f"sns:Publish to {topic_arn}")
     next_step = _NEXT_STEPS.get(failure.code, failure.next_step)
     is_transient = failure.is_transient or failure.code in _TRANSIENT_CODES
-    return ChannelError(str(replace(failure, next_step=next_step)), is_permanent=not is_transient)
+    return ChannelError(replace(failure, next_step=next_step).problem, is_permanent=not is_transient)

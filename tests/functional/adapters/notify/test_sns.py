@@ -105,7 +105,7 @@ def test_a_drain_names_its_cause_to_people_and_to_programs(publish):
 def test_an_e_mail_has_what_is_urgent_first_and_the_ids_last(publish):
     paragraphs = message_formats(publish(a_drain_alert_with_cause()))["email"].split("\n\n")
     assert [paragraph.split(" ")[0] for paragraph in paragraphs] == [
-        "CRITICAL:", "Burst", "What", "Balance", "See", "Keep", "Runbook:", "2026-11-20T18:00:35Z",
+        "CRITICAL:", "Burst", "What", "Balance", "See", "Stop", "Runbook:", "2026-11-20T18:00:35Z",
     ]  # fmt: skip
     assert paragraphs[-2].splitlines()[2:] == [
         "Kubernetes: cluster prod",
@@ -248,7 +248,7 @@ def test_a_fifo_topic_keeps_order_per_volume_and_drops_repeats(publish, alert, g
         ("AuthorizationError", True, "grant sns:Publish"),
         ("KMSAccessDenied", True, "allow kms:GenerateDataKey"),
         ("KMSDisabled", True, "enable the topic's key"),
-        ("InvalidParameter", True, "check that the ARN"),
+        ("InvalidParameter", True, "check the ARN"),
         ("InvalidClientTokenId", True, "run aws sso login"),
         ("Throttled", False, "next pass"),
         ("KMSThrottling", False, "next pass"),
