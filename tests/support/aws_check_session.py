@@ -1,13 +1,14 @@
 """burstctl aws-check for tests: the real command, the lab in place of AWS, and no time slept through."""
 
 import json
+from contextlib import contextmanager
 from urllib.request import Request, urlopen
 
 from burstctl.aws_check import command
 from burstctl.cli.signals import StopSignal
 from burstctl.experiment import waiting
 from burstwatch.wiring.settings import Clock
-from support.cli_session import CliSession
+from support.cli_session import CliSession, start_lab
 
 TAG = "burstwatch:aws-check"
 
@@ -57,9 +58,17 @@ class AwsCheckSession:
     def report_path(self, report="report"):
         return self.directory / f"{report}.json"
 
-    def reset_moto(self):
-        """What moto holds would be there in the next test too."""
+    @contextmanager
+    def start_lab(self, **settings):
+        """A lab that holds nothing: the state of moto is the process's, with what other tests left in it."""
+        with start_lab(self.cli, **settings) as self.lab:
+            self._reset_moto()
+            yield self.lab
+            self._reset_moto()
+
+    def _reset_moto(self):
         urlopen(Request(f"{self.lab.url}/moto-api/reset", method="POST"), timeout=60).close()
+        self.lab.faults.reset_calls()
 
     def run_files(self):
         return [json.loads(path.read_text()) for path in self.cli.ledger_path.parent.glob("aws-check-*.json")]

@@ -23,7 +23,7 @@ from support.aws_check_session import (
     find_fact,
     leftover_resources,
 )
-from support.cli_session import add_lab_volume, modification_targets, start_lab
+from support.cli_session import add_lab_volume, modification_targets
 from support.paths import ROOT
 from support.schema_check import check_document
 
@@ -43,10 +43,8 @@ CREATING = {
 
 @pytest.fixture
 def lab(checks):
-    with start_lab(checks.cli, modify_minutes_per_tib=60) as endpoint:
-        checks.lab = endpoint
+    with checks.start_lab(modify_minutes_per_tib=60) as endpoint:
         yield endpoint
-        checks.reset_moto()
 
 
 def crash(checks, *, when=lambda: True):

@@ -7,7 +7,6 @@ import pytest
 from burstctl.aws_check.facts import FACTS
 from burstlab.serve.measured_settings import settings_from_report
 from support.aws_check_session import answers_by_fact, find_fact
-from support.cli_session import start_lab
 
 FAST_SETTINGS = {"modify_minutes_per_tib": 60, "modify_spread": 0}
 RATE_MESSAGE = "Volume {volume} was modified too often: not before {until}."
@@ -95,8 +94,7 @@ CASES = [
 
 def measure_with_settings(checks, settings, *facts, report="report"):
     """The report on a lab that behaves so."""
-    with start_lab(checks.cli, **(FAST_SETTINGS | settings)) as lab:
-        checks.lab = lab
+    with checks.start_lab(**(FAST_SETTINGS | settings)):
         return checks.measure(*facts, report=report)
 
 
