@@ -41,7 +41,7 @@ _CLOUDWATCH = {
     Metric.ALERTS_SENT: "alerts that reached a channel",
     Metric.ALERTS_NOT_DELIVERED: "alerts that a channel did not accept; they are tried again",
     Metric.POLICY_REJECTED: (
-        "1 for each pass while the policy cannot be used, and the last good one stays in force"
+        "1 for each pass while the policy cannot be used, and the last valid one stays in force"
     ),
     Metric.FLIP_AUTHORITY_MISSING: "1 for each pass while another deployment flips in this Region",
     Metric.PROBE_EVENTS_DROPPED: "reports of ddprobe that were invalid, too many or too old",

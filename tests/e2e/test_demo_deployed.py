@@ -29,8 +29,8 @@ def test_the_demo_runs_on_the_deployed_stack(tmp_path):
     print_summary(lines, stage)
     text, screen_text = lines.file.getvalue(), boards.file.getvalue()
     assert [step.partition(":")[0] for step in steps[:2]] == ["cdk bootstrap", "cdk deploy"]
-    assert "16:01  FLIPPED: etcd-0 is on its way to gp3" in text
-    assert "16:20  FLIPPED: orders-db is on its way to gp3" in text
+    assert "16:01  FLIPPED: etcd-0 is being modified to gp3" in text
+    assert "16:20  FLIPPED: orders-db is being modified to gp3" in text
     assert "in Slack, as it arrives" in screen_text
     assert "FLIPPED: etcd-0" in screen_text
     assert max(map(len, (text + screen_text).splitlines())) <= 80

@@ -294,7 +294,7 @@ def deleted_policy_changes_nothing_and_alerts(scenario):
     for verb in ("watch", "settle", "flip"):  # a cold start each: nothing is remembered but in the ledger
         scenario.stage.update_environment(verb, {"LAB_COLD_START": "1"})
     scenario.run_until(40)
-    scenario.wait_for_slack("the last good one stays in force")
+    scenario.wait_for_slack("the last valid one stays in force")
 
 
 def flipped_volume_returns_under_pushed_policy(scenario):

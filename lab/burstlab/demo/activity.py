@@ -41,7 +41,7 @@ def _describe_entry(entry: LedgerEntry) -> str | None:
     body = entry.body
     match entry.kind:
         case EntryKind.ACCEPTED:
-            return f"on its way to {body['to']['volume_type']}"
+            return f"being modified to {body['to']['volume_type']}"
         case EntryKind.REFUSED:
             return f"refused: {body['guard']}"
         case EntryKind.LEVEL_CHANGED if body["to"] in _ALERTING:

@@ -445,7 +445,9 @@ class Collector:
 
     def _add_messages(self, messages: Iterable[str]) -> None:
         """CloudWatch speaks of a call as a whole only when its answer is not whole."""
-        self.failures += [f"cloudwatch:GetMetricData says: {message}" for message in dict.fromkeys(messages)]
+        self.failures += [
+            f"cloudwatch:GetMetricData returned: {message}" for message in dict.fromkeys(messages)
+        ]
 
     def add_failures(self, failures: Mapping[str, AwsFailure]) -> None:
         """One line for each sort of failure, however many it struck."""

@@ -70,7 +70,7 @@ def dispatch_flips(watch_pass: WatchPass, recorded: AbstractSet[str]) -> None:
 def _outcomes_of_open_flips(decisions: Iterable[Decision]) -> dict[str, Outcome]:
     return {
         decision.volume_id: Outcome(
-            status=OutcomeStatus.IN_FLIGHT, reason=f"on its way to {decision.flip.requested_config}"
+            status=OutcomeStatus.IN_FLIGHT, reason=f"being modified to {decision.flip.requested_config}"
         )
         for decision in decisions
         if decision.flip is not None and decision.flip.is_under_way

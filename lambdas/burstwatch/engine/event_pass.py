@@ -51,7 +51,7 @@ def evaluate_volumes(
 ) -> EvaluationResult:
     """Poll those of these volumes that are watched here, because something happened to them; claim no tick.
 
-    A volume that was ``modified`` (default: all) may be on its way to another type, and is polled if the
+    A volume that was ``modified`` (default: all) may be changing to another type, and is polled if the
     ledger has a state of it.
     """
     modified_ids = volume_ids if modified is None else modified & volume_ids

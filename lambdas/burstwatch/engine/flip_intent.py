@@ -101,7 +101,7 @@ def _check_guards(services: Services, plan: FlipPlan) -> Outcome | None:
     """Why the plan is not carried out, None if no guard refuses it."""
     flip = plan.context.state.flip
     if plan.order.is_automatic and flip is not None and flip.is_under_way:
-        return Outcome(status=OutcomeStatus.IN_FLIGHT, reason=f"on its way to {flip.requested_config}")
+        return Outcome(status=OutcomeStatus.IN_FLIGHT, reason=f"being modified to {flip.requested_config}")
     return None if plan.refusal is None else _record_refusal(services, plan, plan.refusal)
 
 

@@ -26,7 +26,7 @@ def reassess_order(
     states = ledger.states_of({volume_id})
     flip = states[volume_id].flip if volume_id in states else None
     if flip is not None and flip.is_under_way:
-        return Outcome(status=OutcomeStatus.IN_FLIGHT, reason=f"on its way to {flip.requested_config}")
+        return Outcome(status=OutcomeStatus.IN_FLIGHT, reason=f"being modified to {flip.requested_config}")
     now_s = collector.now_s
     watch_pass = WatchPass(
         services=services,

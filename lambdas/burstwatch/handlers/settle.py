@@ -147,7 +147,7 @@ class Message:
         if not stall.is_fresh(self.now_s):
             age, limit = format_duration(self.now_s - stall.seen_at_s), format_duration(STALL_EVIDENCE_S)
             raise StallError(
-                f"{stall.volume_id} stalled {age} ago; after {limit} a stall is not evidence any longer"
+                f"{stall.volume_id} stalled {age} ago; after {limit} a stall is no longer evidence"
             )
         return stall
 
@@ -250,7 +250,7 @@ def _process_ebs_events(
         services, volume_ids, modified=frozenset[str]().union(*modified_ids), now_s=now_s
     )
     telemetry.info(
-        f"EBS says {', '.join(event_counts)}; {len(result.report.decisions)} of {len(volume_ids)} volumes"
+        f"EBS reports {', '.join(event_counts)}; {len(result.report.decisions)} of {len(volume_ids)} volumes"
         " evaluated",
         {Field.VOLUME_ID: shown_ids},
     )

@@ -167,6 +167,8 @@ def _print_next(options: Options, *reports: AdviceReport) -> None:
         commands = [["which", unsuited[0]]]
     elif advised := [advice.volume.volume_id for report in reports for advice in report.advice]:
         commands = [["assess"]] if reports[0].request.is_whole_fleet else [["explain", advised[0]]]
+    elif any(report.selection.has_failed for report in reports):
+        commands = [["doctor"]]
     else:
         name = "assess" if ALL_REGIONS in options.regions else "advise"
         region_options, commands = replace(options, region=None), [[name, "--region", ALL_REGIONS]]

@@ -21,6 +21,7 @@ from typing import Any, Final
 from burstwatch.adapters.aws.botocore_hooks import paginate
 from burstwatch.adapters.aws.errors import AWS_ERRORS, to_aws_failure
 from burstwatch.core.ebs.pricing import US_EAST_1, PriceTable, TypePrice, VolumeType
+from burstwatch.core.errors import Problem
 from burstwatch.core.text import sanitise
 
 ENDPOINT_REGION: Final = "us-east-1"
@@ -77,7 +78,7 @@ def read_prices(client: Any, region: str) -> PricesResult:
         for family in (_STORAGE, _IOPS, _THROUGHPUT):
             prices |= _read_family_prices(client, region, family, faults)
     except AWS_ERRORS as error:
-        return _fall_back_to_built_in(region, str(to_aws_failure(error, _ACTION)))
+        return _fall_back_to_built_in(region, to_aws_failure(error, _ACTION).problem)
     if not prices:
         return _fall_back_to_built_in(
             region, "; ".join(faults) or f"AWS's price list has no volumes of {region}"
@@ -88,7 +89,7 @@ def read_prices(client: Any, region: str) -> PricesResult:
         if listed_price is None:
             faults.append(
                 f"AWS's price list of {region} is not complete for {volume_type}: {_describe_built_in()}"
-                " stand in"
+                " are used instead"
             )
         by_type[volume_type] = listed_price or US_EAST_1.by_type[volume_type]
     as_of = min(price.published_on for price in prices.values())
@@ -99,7 +100,10 @@ def read_prices(client: Any, region: str) -> PricesResult:
 
 def _fall_back_to_built_in(region: str, reason: str) -> PricesResult:
     region_note = "" if region == US_EAST_1.region else f"; {region} may cost more"
-    fault = f"{_describe_built_in()} are used and may be outdated{region_note}: {reason}"
+    problem = Problem.of(reason)
+    fault = Problem(
+        f"{_describe_built_in()} are used and may be outdated{region_note}: {problem.cause}", problem.fix
+    )
     return PricesResult(table=US_EAST_1, region=region, faults=(fault,))
 
 

@@ -306,7 +306,9 @@ def _required_iops(inputs: AdviceInput) -> tuple[float, int, bool, str]:
     served = _clamp_rounding(usage.iops.at_percentile, max_iops)
     if usage.is_throttled and served < THROTTLED_SHARE * max_iops:
         minimum = max(served, BURST_IOPS)
-        reason = f"held to its baseline for {format_duration(usage.throttled_s)}, so its demand is unknown"
+        reason = (
+            f"throttled to its baseline for {format_duration(usage.throttled_s)}, so its demand is unknown"
+        )
         return minimum, max(ceil(minimum), _with_headroom(served, inputs)), True, reason
     return _size_with_headroom(inputs, usage, served, max_iops)
 
@@ -328,7 +330,7 @@ def _assumed_mib_s(inputs: AdviceInput, usage: Usage) -> tuple[int, str]:
     if operation_mib is None:
         return max_mib_s, "what a gp2 has; its demand is unknown"
     kib = f"{operation_mib * 1024:,.0f} KiB"
-    reason = f"{BURST_IOPS:,} operations of the {kib} that were seen while it was held to its baseline"
+    reason = f"{BURST_IOPS:,} operations of {kib}, measured while it was throttled to its baseline"
     return min(max_mib_s, _with_headroom(BURST_IOPS * operation_mib, inputs)), reason
 
 
@@ -588,7 +590,7 @@ def _risks(inputs: AdviceInput, requirement: Requirement, target: Configuration)
     if (target.iops or 0) < requirement.iops and target.volume_type is not VolumeType.GP2:
         risks.append(
             f"{target.volume_type} allows no more than {target.iops:,} IOPS at {inputs.volume.size_gib:,}"
-            f" GiB; {requirement.iops:,} were wanted: a larger volume may have more."
+            f" GiB; {requirement.iops:,} are needed: a larger volume may have more."
         )
     if (instance := inputs.instance) is not None and instance.max_iops < (target.iops or 0):
         risks.append(f"Its instance allows {instance.max_iops:,} IOPS to all its volumes together.")

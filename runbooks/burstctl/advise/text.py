@@ -7,7 +7,7 @@ from typing import Final
 
 from burstctl.advise.collect import AdviceReport
 from burstctl.advise.rightsizing import Advice, Confidence, Verdict, describe_period
-from burstctl.cli.output import print_first_lines, print_info
+from burstctl.cli.output import print_info, print_warning
 from burstctl.cli.text_layout import Topic, lay_out_topics, text_columns, wrap_command
 from burstctl.render.plan_text import format_usd_difference
 from burstctl.render.planned_flip import flip_options
@@ -29,7 +29,7 @@ def render_advice(advice: Advice, report: AdviceReport) -> str:
         ("Why", advice.reasons),
         ("Seen", _describe_usage(advice)),
         ("Cost", [_describe_cost(advice), describe_prices(report)]),
-        ("Beside", [line for name in advice.options for line in _option_lines(name, advice)]),
+        ("Options", [line for name in advice.options for line in _option_lines(name, advice)]),
         ("Risk", advice.risks),
     ]
     body = lay_out_topics(describe_volume(advice.volume), topics)
@@ -41,7 +41,8 @@ def print_notes(*reports: AdviceReport) -> None:
     selections = [report.selection for report in reports]
     if any(report.advice for report in reports) and sys.stdout.isatty() and sys.stderr.isatty():
         print_info("")
-    print_first_lines("prices", dict.fromkeys(fault for report in reports for fault in report.prices.faults))
+    for fault in dict.fromkeys(fault for report in reports for fault in report.prices.faults):
+        print_warning(fault, subject="prices")
     for selection in selections:
         selection.print_unused("no advice")
     if not any(report.advice or report.selection.has_failed for report in reports):
@@ -123,7 +124,7 @@ def _describe_usage(advice: Advice) -> list[str]:
         )
     if usage.empty_s:
         lines.append(
-            f"bucket empty for {format_duration(usage.empty_s)}, held to its baseline for"
+            f"bucket empty for {format_duration(usage.empty_s)}, throttled to its baseline for"
             f" {format_duration(usage.throttled_s)} of it"
         )
     return lines

@@ -37,6 +37,7 @@ from burstwatch.adapters.notify.slack_secret import read_webhook_address
 from burstwatch.adapters.notify.slack_webhook import SlackWebhook
 from burstwatch.adapters.notify.sns import SnsChannel
 from burstwatch.core.alerts.alert import Alert, make_test_alert
+from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.text import format_count
 from burstwatch.wiring.function_settings import CHAT_TOPIC_ARN, SLACK_SECRET
@@ -211,16 +212,20 @@ def _failures_as_channel_errors() -> Iterator[None]:
     try:
         yield
     except (AwsError, LookupFailedError) as error:
-        raise ChannelError(_describe(error), is_permanent=True) from error
+        raise ChannelError(_problem_of(error), is_permanent=True) from error
 
 
 def _failed(error: Exception, *, subject: str = "", lead: str = "") -> Finding:
-    summary = f"{lead}{_describe(error)}".partition("; it is tried again")[0]
-    return broken(summary, subject=subject, fix=_RETRY, page=_NOT_DELIVERED_PAGE, trouble=Trouble.FAILED)
+    problem = _problem_of(error)
+    summary = f"{lead}{problem.cause}".partition("; it is tried again")[0]
+    fix = f"{problem.fix}; then run the test again" if problem.fix else _RETRY
+    return broken(summary, subject=subject, fix=fix, page=_NOT_DELIVERED_PAGE, trouble=Trouble.FAILED)
 
 
-def _describe(error: Exception) -> str:
-    return str(error.error if isinstance(error, LookupFailedError) else error)
+def _problem_of(error: Exception) -> Problem:
+    if isinstance(error, LookupFailedError):
+        error = error.error
+    return error.problem if isinstance(error, BurstwatchError) else Problem(str(error))
 
 
 def _count(subscriptions: Sequence[Mapping[str, Any]]) -> str:

@@ -1,6 +1,5 @@
 """``burstctl assess``: which volumes and other resources will be empty, and when."""
 
-import shlex
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -9,7 +8,6 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode, exit_code_of
 from burstctl.cli.options import (
-    ALL_REGIONS,
     DATABASE_ID,
     FILE_SYSTEM_ID,
     Command,
@@ -17,12 +15,17 @@ from burstctl.cli.options import (
     ResourceName,
     common_options,
 )
-from burstctl.cli.output import print_info, print_next, print_output, to_json
+from burstctl.cli.output import print_info, print_output, to_json
 from burstctl.context.context import CommandContext, Notes, open_silently
 from burstctl.context.multi_region import describe_empty_regions, read_in_regions, to_document
 from burstctl.context.on_demand_pass import assess_volumes
 from burstctl.context.resources import resolve_volumes
-from burstctl.render.pass_summary import print_next_for, print_report_failures, print_summary
+from burstctl.render.pass_summary import (
+    print_next_elsewhere,
+    print_next_for,
+    print_report_failures,
+    print_summary,
+)
 from burstctl.render.show_report import print_table
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.errors import AwsError
@@ -145,11 +148,7 @@ def _print_empty(options: Options, region: str, session: AwsSession) -> None:
     except AwsError:
         account = ""
     print_info(f"{_NOTHING} in {region}{account}")
-    elsewhere = replace(options, region=None, profile=None).repeated
-    profile = (
-        ["--profile", options.profile or "NAME"] if options.profile or options.has_several_regions else []
-    )
-    print_next([shlex.join(["burstctl", "assess", "--region", ALL_REGIONS, *profile, *elsewhere])])
+    print_next_elsewhere(options)
 
 
 def _print_excused_kinds(*reports: PassReport) -> None:

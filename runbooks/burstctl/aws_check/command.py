@@ -66,7 +66,9 @@ _MAX_CEILING_USD: Final = 10.0  # a mistyped ceiling must not allow more
     without=("policy", "ledger", "verbose"),
 )
 @click.option("--only", multiple=True, metavar="FACT", help="Try this fact only; may be given several times.")
-@click.option("--list", "lists", is_flag=True, help="List the facts, and what is not tried; calls nothing.")
+@click.option(
+    "--list", "lists", is_flag=True, help="List the facts, and those not covered, without any call."
+)
 @click.option("--resume", is_flag=True, help="Resume the interrupted run; measured facts keep their answers.")
 @click.option(
     "--clean-up", "cleans", is_flag=True, help="Remove what runs have left in this Region, then exit."

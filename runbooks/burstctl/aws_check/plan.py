@@ -108,7 +108,7 @@ def render_plan(plan: Plan) -> str:
 
 
 def render_list(plan: Plan) -> str:
-    """Every fact with its question and its reason, and what is not tried."""
+    """Every fact with its question and its reason, and what is not covered."""
     lines = []
     for fact in plan.facts:
         lines += [

@@ -29,6 +29,7 @@ from burstctl.cli.options import Command, Duration, Options, ResourceName, commo
 from burstctl.cli.output import print_info, print_next, print_output, to_json
 from burstctl.context.active_policy import PolicySource, find_policy_source
 from burstctl.context.context import open_readonly
+from burstctl.render.pass_summary import print_next_elsewhere
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.errors import Problem
 from burstwatch.core.location import AwsLocation
@@ -181,4 +182,6 @@ def _report(result: Backtest, options: Options, now_s: float, *, shows_all: bool
     if not options.json and result.tallies and result.source.selection.metrics_requested:
         names = [result.tallies[0].volume.volume_id] if len(result.tallies) == 1 else []
         print_next([shlex.join(["burstctl", "advise", *names, *options.repeated])])
+    elif not (options.json or result.tallies or result.source.selection.has_failed):
+        print_next_elsewhere(options)
     return ExitCode.FAILED if result.source.selection.has_failed else ExitCode.OK

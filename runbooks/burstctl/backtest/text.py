@@ -124,8 +124,9 @@ def describe_totals(backtest: Backtest) -> str:
     flips = f"{format_count(totals.flips, 'flip')} and {format_count(totals.returns, 'return')}"
     refused = sum(totals.refused.values())
     return (
-        f"Had this policy run {_describe_period(backtest)} on"
-        f" {format_count(totals.volumes, 'volume')}{_describe_region(backtest)}{_describe_mode(backtest)}:"
+        f"With this policy, {_describe_period(backtest)} of"
+        f" {format_count(totals.volumes, 'volume')}{_describe_region(backtest)}{_describe_mode(backtest)}"
+        f" would have had:"
         f" {alerts}, {flips}, {refused:,} refused; {_describe_avoided(totals.stalls)};"
         f" {format_usd_difference(totals.usd_over_gp2)}{_comparison_word(totals.usd_over_gp2)} gp2,"
         f" {_format_small_usd(totals.usd_watching)} for watching."
@@ -135,9 +136,9 @@ def describe_totals(backtest: Backtest) -> str:
 def _describe_period(backtest: Backtest) -> str:
     days = replayed_days(backtest.config)
     if backtest.source.selection.metrics_requested:
-        return f"for the last {days:g} day{'' if days == 1 else 's'}"
+        return "the last day" if days == 1 else f"the last {days:g} days"
     start, end = format_instant(backtest.config.start_s), format_instant(backtest.config.end_s)
-    return f"from {start} to {end}"
+    return f"the time from {start} to {end}"
 
 
 def _describe_region(backtest: Backtest) -> str:
@@ -146,8 +147,8 @@ def _describe_region(backtest: Backtest) -> str:
 
 def _describe_mode(backtest: Backtest) -> str:
     if backtest.request.as_tagged:
-        return ", each in the mode of its tags"
-    return ", all in mode auto" if backtest.may_act else ", which lets nothing be modified"
+        return ", each in the mode of its tags,"
+    return ", all in mode auto," if backtest.may_act else ", which allows no modification,"
 
 
 def _comparison_word(usd_more: float) -> str:
@@ -255,14 +256,19 @@ def _describe_coverage(tally: Tally, backtest: Backtest, *, only_if_short: bool)
 def _topics(tally: Tally, backtest: Backtest) -> list[Topic]:
     stalls = tally.stalls
     minutes = [
-        f"{stalls.recorded:,} min seen, {stalls.avoided:,} avoided on the target, {stalls.remaining:,} left",
+        (
+            f"{stalls.recorded:,} min recorded, {stalls.avoided:,} avoided on the target,"
+            f" {stalls.remaining:,} remaining"
+        ),
     ]
     if stalls.eased:
         minutes.append(
-            f"{stalls.eased:,} of those left fell while AWS was changing it, and faster by the minute"
+            f"{stalls.eased:,} of the remaining minutes were during the modification, with rising IOPS"
         )
     if stalls.added:
-        minutes.append(f"{stalls.added:,} of those left are new: after its return it had fewer credits")
+        minutes.append(
+            f"{stalls.added:,} of the remaining minutes are new: it had fewer credits after its return"
+        )
     counts = [f"{format_count(tally.flips, 'flip')}, {format_count(tally.returns, 'return')}"]
     flipped = f"flips: {format_usd_difference(tally.usd_over_gp2)}{_comparison_word(tally.usd_over_gp2)} gp2"
     cost = [flipped, f"watching: {_format_small_usd(tally.usd_watching)}"]
@@ -275,7 +281,7 @@ def _topics(tally: Tally, backtest: Backtest) -> list[Topic]:
         ("Empty", ["; ".join(_describe_depletions(tally))] if tally.depletions else ["never"]),
         ("Cost", cost),
         (
-            "Seen",
+            "Recorded",
             [
                 *_describe_coverage(tally, backtest, only_if_short=False),
                 *([cut_because] if cut_because else []),
@@ -302,4 +308,4 @@ def _table_notes(backtest: Backtest, listed: Sequence[Tally], eventful: Sequence
 
 def _assumption_lines(backtest: Backtest) -> list[str]:
     """What a recording does not contain, and what is assumed instead."""
-    return ["It rests on this:", *(f"- {assumption}" for assumption in list_assumptions(backtest))]
+    return ["Assumptions:", *(f"- {assumption}" for assumption in list_assumptions(backtest))]

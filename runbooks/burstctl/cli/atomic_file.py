@@ -14,7 +14,7 @@ from burstwatch.wiring.settings import SettingsError
 
 
 class WriteError(BurstwatchError):
-    """The file could not be written; what was there is there still."""
+    """The file could not be written; the old content is unchanged."""
 
 
 def check_writable(path: Path, option: str) -> None:
@@ -55,7 +55,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise WriteError(
-            f"{display_path(path)} could not be written ({reason}); what was there is there still",
+            f"{display_path(path)} could not be written ({reason}); the old content is unchanged",
             fix="free space, or name another file",
         ) from error
 

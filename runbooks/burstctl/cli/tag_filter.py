@@ -40,7 +40,7 @@ class TagTermType(click.ParamType[TagTerm]):
         term_match = _TERM_PATTERN.fullmatch(str(value))
         if not term_match:
             self.fail(
-                Problem(f"{str(value)!r} chooses nothing", "write tag:KEY=VALUE or tag:KEY"),
+                Problem(f"{str(value)!r} selects nothing", "write tag:KEY=VALUE or tag:KEY"),
                 param,
                 ctx,
             )

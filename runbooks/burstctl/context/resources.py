@@ -128,6 +128,19 @@ def resolve_instance(context: CommandContext, word: str) -> str:
     return _the_only(context, word, instances).instance_id
 
 
+def require_volume_or_instance(word: str) -> None:
+    """Refuse the ID of a file system or a database.
+
+    Raises:
+        ResourceNameError: it is one.
+    """
+    if FILE_SYSTEM_ID.fullmatch(word) or DATABASE_ID.fullmatch(word):
+        raise ResourceNameError(
+            f"{word} is a {type_of_id(word).noun}, and a volume or an instance is needed here",
+            fix=f"burstctl explain {word} shows its buckets, and what serves its load",
+        )
+
+
 def look_up_resources(
     context: CommandContext, resource_ids: Sequence[str]
 ) -> tuple[list[Resource], list[str], list[str]]:
@@ -201,11 +214,7 @@ def _the_only(context: CommandContext, word: str, resources: Sequence[_Resource]
         return resources[0]
     if resources:
         raise _ambiguity_error(context, word, resources)
-    if FILE_SYSTEM_ID.fullmatch(word) or DATABASE_ID.fullmatch(word):
-        raise ResourceNameError(
-            f"{word} is a {type_of_id(word).noun}, and a volume or an instance is needed here",
-            fix=f"burstctl explain {word} shows its buckets, and what serves its load",
-        )
+    require_volume_or_instance(word)
     description = f"has the name {sanitise(word, _MAX_SHOWN_CHARS)!r}"
     raise _absence_error(context, "volume and no instance", description)
 

@@ -88,7 +88,7 @@ class StackPolicy:
         if current is None:
             raise SettingsError(
                 f"the policy of stack {self.stack.name} is gone: neither {self.stack.policy} nor"
-                f" {pushed_name(self.stack.policy)} is there",
+                f" {pushed_name(self.stack.policy)} exists",
                 fix="to put one in force, use burstctl policy push FILE",
             )
         return current

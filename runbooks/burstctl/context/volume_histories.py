@@ -138,7 +138,7 @@ def read_histories(
         for volume_id, history in batch.histories.items():
             add(by_id[volume_id], history)
         selection.unread |= {volume_id: failure.problem for volume_id, failure in batch.unread.items()}
-        messages = (f"cloudwatch:GetMetricData says: {message}" for message in batch.messages)
+        messages = (f"cloudwatch:GetMetricData returned: {message}" for message in batch.messages)
         selection.failures += [text for text in messages if text not in selection.failures]
         done += len(batch.histories) + len(batch.unread)
         context.progress.report(done, len(by_id))

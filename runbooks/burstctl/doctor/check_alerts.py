@@ -113,7 +113,7 @@ def judge_subscriptions(
     ]
     recipients = [*(name for name in protocols if name != "lambda"), *(destinations or ())]
     if recipients:
-        yield ok(f"heard by {', '.join(sorted(recipients))}", subject=topic)
+        yield ok(f"received by {', '.join(sorted(recipients))}", subject=topic)
     elif destinations is None:
         summary = (
             "no subscribers; the recipients of the notify function are unknown:"
@@ -174,10 +174,10 @@ def judge_refusal(error: ChannelError) -> Finding:
         return ok(f"reached; the webhook is valid: it refused an empty message ({code})")
     if code == "invalid_payload":
         return skipped("reached; it is unknown whether the webhook is valid (invalid_payload)")
-    message = str(error).replace("refused the alert", "refused it").partition("; it is tried again")[0]
+    message = error.problem.cause.replace("refused the alert", "refused it").partition("; it is tried")[0]
+    fix = error.problem.fix or "run it again; if it lasts, check the network and any proxy"
     if error.is_permanent:
-        return broken(message, fix="do what the message says", page=_NOT_DELIVERED_PAGE)
-    fix = "run it again; if it lasts, check the network and any proxy"
+        return broken(message, fix=fix, page=_NOT_DELIVERED_PAGE)
     return broken(message, fix=fix, trouble=Trouble.FAILED, page=_NOT_DELIVERED_PAGE)
 
 
@@ -229,7 +229,7 @@ def _check_secret(context: DoctorContext, secret: str) -> Finding:
             "secretsmanager", "create-secret", "--name", secret, "--secret-string", "file://webhook.txt"
         )
         fix = "create it, with the address of an incoming webhook in it"
-        summary = f"the stack's webhook is to be in the secret {secret}, which is not there"
+        summary = f"the stack reads its webhook from the secret {secret}, which does not exist"
         return broken(summary, fix=fix, commands=(create,), page=_DOCS_PAGE)
     if response.get("DeletedDate") is not None:
         restore = context.aws_command("secretsmanager", "restore-secret", "--secret-id", secret)

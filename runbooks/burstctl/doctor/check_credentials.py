@@ -16,7 +16,7 @@ MAX_SKEW_S: Final = 120.0
 _WARN_SKEW_S: Final = 30.0  # a clock that is set by NTP is right within a second
 _EXPIRES_SOON_S: Final = 15 * 60  # too short for a watch, or to wait for the end of a modification
 _FROM_ENVIRONMENT: Final = "env"
-_CLOCK_FIX: Final = "set this machine's clock, and keep it set (chrony, or whatever keeps time here)"
+_CLOCK_FIX: Final = "set this machine's clock, and keep it synchronized (such as with chrony)"
 
 
 def check_credentials(context: DoctorContext) -> Iterator[Finding]:
@@ -33,7 +33,7 @@ def check_clock(context: DoctorContext) -> Iterator[Finding]:
         return
     now = datetime.fromtimestamp(context.now_s(), tz=UTC)
     yield skipped(
-        f"{CLOCK}=endpoint: it is {now:%Y-%m-%d %H:%M:%S} UTC there, whatever this machine's clock says",
+        f"{CLOCK}=endpoint: it is {now:%Y-%m-%d %H:%M:%S} UTC there, and this machine's clock is not used",
         fix=f"for AWS itself, unset {CLOCK}",
     )
 
@@ -69,7 +69,5 @@ def judge_clock(ahead_s: float | None) -> Finding:
         limit = f"a watch refuses from {format_duration(MAX_SKEW_S)} on, AWS from 5 min"
         return broken(f"{summary}; {limit}", fix=_CLOCK_FIX, commands=commands)
     if skew_s > _WARN_SKEW_S:
-        return warning(
-            f"{summary}, which is odd: forecasts are off by as much", fix=_CLOCK_FIX, commands=commands
-        )
+        return warning(f"{summary}: forecasts are wrong by as much", fix=_CLOCK_FIX, commands=commands)
     return ok("as AWS's, to the second" if skew_s < 2 else summary)  # noqa: PLR2004 - what a header tells

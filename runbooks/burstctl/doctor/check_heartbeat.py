@@ -36,7 +36,7 @@ def check_heartbeat(context: DoctorContext) -> Iterator[Finding]:
     if not completed and not is_stack_ledger:
         summary = "no watch runs with this ledger: watch --once leaves no heartbeat"
         yield skipped(
-            summary, fix=f"if somebody should: {watch_command}, or deploy the stack (docs/deploying.md)"
+            summary, fix=f"if one should run: {watch_command}, or deploy the stack (docs/deploying.md)"
         )
         return
     cadence = policy.cadence

@@ -60,8 +60,8 @@ def _check_file(context: DoctorContext, address: LedgerAddress) -> Iterator[Find
 def judge_missing_file(path: Path, *, can_be_created: bool) -> Finding:
     """A ledger that is not there is made by who first needs one, if that is allowed."""
     if can_be_created:
-        return skipped(f"sqlite:{path} is not there yet: the first watch, hold or flip makes it")
-    summary = f"sqlite:{path} is not there, and cannot be made: its directory may not be written to"
+        return skipped(f"sqlite:{path} does not exist yet: the first watch, hold or flip creates it")
+    summary = f"sqlite:{path} does not exist and cannot be created: its directory is not writable"
     fix = "name another file with --ledger sqlite:PATH or in BURSTWATCH_LEDGER, or change who owns it"
     return broken(summary, fix=fix)
 
@@ -137,5 +137,5 @@ def _check_stack_ledger(context: DoctorContext, address: LedgerAddress) -> Itera
         return
     if stack is not None and stack.ledger != str(address):
         summary = f"stack {stack.name} is deployed and does not read {address}"
-        fix = f"leave out --ledger and BURSTWATCH_LEDGER, and the stack's counts: {stack.ledger}"
+        fix = f"leave out --ledger and BURSTWATCH_LEDGER to use the stack's: {stack.ledger}"
         yield warning(summary, fix=fix)

@@ -41,7 +41,8 @@ def check_stack(context: DoctorContext) -> Iterator[Finding]:
         return
     for result in stacks.results:
         if isinstance(result, DeploymentError):
-            yield broken(str(result), fix="do what the message says", page=_DOCS_PAGE)
+            problem = result.problem
+            yield broken(problem.cause, fix=problem.fix, page=_DOCS_PAGE)
     stack = stacks.active
     if stack is None:
         return

@@ -25,6 +25,7 @@ from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.buckets.series import PERIOD_S
 from burstwatch.core.durations import DAY_S, format_duration_literal
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.errors import Problem
 from burstwatch.core.flips.guards import AUTOMATIC_QUOTA, QUOTA
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.policy.policy import CadencePolicy, Mode, Policy
@@ -52,6 +53,7 @@ _EXPECTED_UNKNOWN_NOTES: Final[Mapping[UnknownReason, str]] = {
 
 def check_telemetry(context: DoctorContext) -> Iterator[Finding]:
     """How far CloudWatch is behind, by the newest datapoint of all volumes."""
+    context.fleet()  # if the listing fails, the check of the volumes reports it
     report = context.report()
     yield from judge_failures(report)
     yield judge_age(report, context.policy_or_default().cadence)
@@ -112,11 +114,13 @@ def judge_age(report: PassReport, cadence: CadencePolicy) -> Finding:
 
 
 def judge_failures(report: PassReport) -> Iterator[Finding]:
-    """Calls that failed while looking; what a missing permission does is said at the permissions."""
+    """Calls that failed in the pass; a missing permission is reported with the permissions."""
     failures = [message for message in dict.fromkeys(report.failures) if not _is_refusal(message)]
     for failure in failures[:_MAX_FINDINGS]:
-        fix = "run it again; if it lasts, do what the message says"
-        yield broken(failure, fix=fix, trouble=Trouble.FAILED)
+        problem = Problem.of(failure)
+        yield broken(
+            problem.cause, fix=problem.fix or "run it again; if it lasts, report it", trouble=Trouble.FAILED
+        )
 
 
 def check_volumes(context: DoctorContext) -> Iterator[Finding]:
@@ -176,7 +180,7 @@ def _unwatched_finding(
     shown_by = "which" if isinstance(resources[0], Instance) else "explain"
     commands = (context.burstctl_command(shown_by, first),)
     if first in context.ledger().states_of({first}).unreadable:
-        fix = "use the newest burstwatch that ever wrote to the ledger, or give up what it remembers"
+        fix = "use the newest burstwatch that ever wrote to the ledger, or discard its state"
         release = (context.burstctl_command("release", first),)
         return broken(
             cause, subject=subject, fix=fix, commands=release, page=_UNREAD_PAGE, trouble=Trouble.FAILED

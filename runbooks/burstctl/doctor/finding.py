@@ -81,7 +81,7 @@ def from_error(error: Exception) -> Finding:
         case _ if isinstance(error, AWS_ERRORS):
             return from_failure(to_aws_failure(error))
         case PolicyError() | SettingsError():
-            return broken(str(error), fix="correct it as described in the message", trouble=Trouble.MISUSED)
+            return _from_problem(error, "correct it as described in the message", Trouble.MISUSED)
         case CheckTimeoutError():
             return broken(
                 str(error),
@@ -89,10 +89,16 @@ def from_error(error: Exception) -> Finding:
                 trouble=Trouble.FAILED,
             )
         case BurstwatchError():
-            return broken(str(error), fix="follow the instructions in the message", trouble=Trouble.FAILED)
+            return _from_problem(error, "follow the instructions in the message", Trouble.FAILED)
         case _:
             message = f"unexpected {type(error).__name__}: {error}"
             return broken(message, fix="this is a bug in burstctl: please report it", trouble=Trouble.FAILED)
+
+
+def _from_problem(error: BurstwatchError, default_fix: str, trouble: Trouble) -> Finding:
+    """The cause and the fix apart, if the message has both."""
+    problem = error.problem
+    return broken(problem.cause, fix=problem.fix or default_fix, trouble=trouble)
 
 
 def from_failure(failure: AwsFailure) -> Finding:

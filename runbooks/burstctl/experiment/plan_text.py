@@ -20,17 +20,17 @@ MEANT_FOR: Final = "a volume that may lose its burst: it may return with no cred
 def render_outline(preflight: PreflightResult, policy: Policy) -> str:
     """What would be done with the volume, what each answer would look like, what it costs, what refuses."""
     plan = preflight.planned.plan
-    topics: list[Topic] = [("Meant for", [MEANT_FOR]), ("Now", _now(preflight))]
+    topics: list[Topic] = [("Only for", [MEANT_FOR]), ("Now", _now(preflight))]
     quickest, expected = preflight.quickest, preflight.expected
     if quickest and expected and plan.target is not None:
         topics += [
             ("Steps", _steps(preflight, quickest, expected)),
             ("Answers", _predictions(quickest.predictions)),
-            ("Doubt", _ambiguities(expected)),
+            ("Ambiguous", _ambiguities(expected)),
             ("Cost", _costs(preflight, quickest, expected)),
         ]
     topics.append(("Quota", [_quota(preflight)]))
-    topics.append(("Else", [_recovery(policy)]))
+    topics.append(("Recovery", [_recovery(policy)]))
     topics.append(
         ("Refused", [f"{failure.name}: {failure.reason}" for failure in preflight.preflight_failures])
     )

@@ -252,7 +252,7 @@ class _Preflight:
             )
         alert_level = state.alerts.open_level or (decision.level if decision.level.is_alerting else None)
         if alert_level is not None:
-            reason = f"an alert is going on, {alert_level}: {decision.reason}"
+            reason = f"it has an open alert, {alert_level}: {decision.reason}"
             yield PreflightFailure(name="alert", reason=reason)
         overrides = self.context.services.ledger.manual_overrides().values()
         windows = WindowSchedule.at(self.now_s, self.context.services.policy, overrides).status_for(

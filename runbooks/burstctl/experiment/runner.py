@@ -391,7 +391,7 @@ class ExperimentRunner:
 
     def _wait_for_aws(self, flip: Flip) -> None:
         modification, now_s = self._modification(), self._now_s
-        text = f"on its way to {flip.requested_config}"
+        text = f"being modified to {flip.requested_config}"
         if modification is not None and modification.is_in_progress:
             progress_pct = (modification.progress_pct or 0) // 25 * 25
             text += f": {modification.state}" + (f", {progress_pct} % and more" if progress_pct else "")

@@ -6,9 +6,9 @@ from burstctl.experiment.journal import Journal, Stage
 from burstwatch.core.text import format_instant
 
 _DESCRIPTIONS: Final = {
-    Stage.LEAVING: "{volume} is to become {target}",
+    Stage.LEAVING: "{volume} will be modified to {target}",
     Stage.AWAY: "{volume} is {target}",
-    Stage.RETURNING: "{volume} is to become {original} again",
+    Stage.RETURNING: "{volume} will be modified to {original} again",
     Stage.WATCHING: "{volume} is {original} again, and its datapoints are waited for",
     Stage.CONCLUDED: "{volume} is about to be released",
     Stage.OVER: "the experiment with {volume} is over",

@@ -152,11 +152,11 @@ def _describe_drains(assessment: Assessment, forecast: Forecast) -> list[str]:
     if not lines:
         return ["too few datapoints for any horizon"]
     if selected is None:
-        return [*lines, f"{_explain_no_drain(forecast)}, so no drain is believed"]
-    rule = f"a drain is believed for {EXTRAPOLATION_FACTOR} times as long as it lasted"
+        return [*lines, f"{_explain_no_drain(forecast)}, so no drain is used"]
+    rule = f"a drain is extrapolated to at most {EXTRAPOLATION_FACTOR} times its duration"
     if forecast.is_within_extrapolation:
-        return [*lines, f"{rule}; of such drains the one that ends soonest speaks"]
-    return [*lines, f"{rule}; none lasted long enough for what it says, so the longest speaks, unbelieved"]
+        return [*lines, f"{rule}; of those within it, the soonest to empty counts"]
+    return [*lines, f"{rule}; none lasted long enough, so the longest is shown and sets no level"]
 
 
 def _drain_line(assessment: Assessment, drain: DrainRate, *, is_selected: bool) -> str:
@@ -213,7 +213,7 @@ def _describe_estimate(explanation: BucketExplanation, forecast: Forecast) -> li
         _format_depletion(explanation.now_s, forecast.latest_s),
     )
     bounds = [f"{earliest} by the fastest drain, {latest} by the slowest"] if earliest != latest else []
-    caveat = "" if forecast.is_within_extrapolation else "; not believed, so it enters no level"
+    caveat = "" if forecast.is_within_extrapolation else "; longer than the drain allows, so it sets no level"
     return [f"{division}, less the {explanation.assessment.age_s:,.0f} s: {depletion}{caveat}", *bounds]
 
 
@@ -226,30 +226,31 @@ def describe_next_levels(explanation: BucketExplanation) -> list[str]:
     level, policy = explanation.decision.level, explanation.bucket_policy
     levels, cadence = policy.levels, policy.cadence
     is_sparse = explanation.assessment.kind.period_s > PERIOD_S
-    running = "three datapoints running" if is_sparse else "two minutes running"
+    running = "for three datapoints" if is_sparse else "for two minutes"
 
     def format_setting(duration: Any) -> str:
         return format_duration(duration.total_seconds())
 
     is_near = f"the bound is {format_setting(cadence.act_lead)} or less"
-    confirmed = f"when a drain that lasted twice as long ends within {format_setting(levels.critical_within)}"
+    within = format_setting(levels.critical_within)
+    confirmed = f"when a drain that has lasted twice the time left ends within {within}"
     entry_rules = (
         (Level.WATCH, f"below {cadence.watch_below_pct:g} %"),
         (
             Level.WARNING,
             (
-                f"when a believed estimate is {format_setting(levels.warning_within)} or less, or it drains"
+                f"when the estimate is {format_setting(levels.warning_within)} or less, or it drains"
                 f" and {is_near}"
             ),
         ),
-        (Level.CRITICAL, f"{confirmed}, or {is_near} and the pace of ten minutes says so too"),
+        (Level.CRITICAL, f"{confirmed}, or {is_near} and so is the estimate over ten minutes"),
         (Level.EXHAUSTED, f"at or below {levels.exhausted_pct:g} %"),
     )
     refilling_for = levels.refilling_for * explanation.assessment.bucket.time_scale
     refill_rule = (
-        f"or the balance has not fallen for {format_setting(refilling_for)}; where the bound is"
-        f" {format_setting(NEAR_EMPTY_FACTOR * cadence.act_lead)} or less, only if not fallen for"
-        f" {format_setting(SETTLING_TIME)}"
+        f"or the balance has not fallen for {format_setting(refilling_for)} (if the bound is"
+        f" {format_setting(NEAR_EMPTY_FACTOR * cadence.act_lead)} or less: for"
+        f" {format_setting(SETTLING_TIME)})"
     )
     exit_rules = {
         Level.WATCH: f"at {cadence.calm_from_pct:g} % or more, {running}",
@@ -285,8 +286,8 @@ def describe_look(explanation: BucketExplanation) -> list[str]:
     reserve_sentence = f"{frequency}, {schedule}: {balance} lasts {lasting_s:,.0f} s at worst"
     reserve = f"the {reserve_s:,.0f} s reserved for lag, slack and acting"
     if lasting_s <= reserve_s:
-        return [f"{reserve_sentence}, no longer than {reserve}, so it is looked at as often as possible"]
-    return [f"{reserve_sentence}; less {reserve}, {lasting_s - reserve_s:,.0f} s are left"]
+        return [f"{reserve_sentence}, no longer than {reserve}, so it is polled as often as possible"]
+    return [f"{reserve_sentence}; less {reserve}, {lasting_s - reserve_s:,.0f} s remain"]
 
 
 def _selected_drain(assessment: Assessment, forecast: Forecast) -> DrainRate | None:

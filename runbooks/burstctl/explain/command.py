@@ -74,8 +74,8 @@ if TYPE_CHECKING:
 def explain(name: str, options: Options) -> ExitCode:
     """Show the decision about RESOURCE and every number behind it; changes nothing.
 
-    Beside the balance of a volume: its flip, the guards that would refuse one now, its windows, holds, and
-    AWS's quota. Of an instance: each of its buckets, and the proof if its volumes cannot drain one. Of a file
+    For a volume: its balance, its flip, the guards that would refuse one now, its windows, holds, and AWS's
+    quota. For an instance: each of its buckets, and the proof if its volumes cannot drain one. For a file
     system or a database: its load of a day, and the throughput mode or the storage that serves it.
     """
     with open_readonly(options) as context:

@@ -248,7 +248,7 @@ def _level(explanation: Explanation) -> list[str]:
             f"by its balance it would be {decision.level}: {cause}" if unknown_reason is None else cause
         )
         return [
-            f"{CHANGING_LABEL}: on its way to {decision.flip.requested_config} since {since} UTC",
+            f"{CHANGING_LABEL}: being modified to {decision.flip.requested_config} since {since} UTC",
             assessed,
         ]
     return [f"{decision.level}: {cause}{previous}"]

@@ -123,7 +123,7 @@ def _explain_absence(context: CommandContext, resource_id: str, last: timedelta 
         return ExitCode.OK
     resource, missing, failures = _look_up(context, resource_id)
     if resource is not None:
-        print_info(f"{format_id_and_name(resource)}: the ledger has no event, flip or alert of it")
+        print_info(f"{format_id_and_name(resource)}: the ledger has no event, flip or alert for it")
         return ExitCode.OK
     if not missing:
         noun = type_of_id(resource_id).noun

@@ -132,7 +132,7 @@ def _describe_release(entry: LedgerEntry) -> str:
         return f"released by {by}: managed again, although someone else had changed it"
     if "gave_up" in entry.body:
         excerpt = sanitise(str(entry.body["gave_up"]), _MAX_STATE_EXCERPT) or "empty"
-        return f"{by} gave up its state in the ledger, which could not be read; it began with: {excerpt}"
+        return f"{by} discarded its state in the ledger, which could not be read; it began with: {excerpt}"
     subject = "the hold on everything" if entry.volume_id == FLEET else "its hold"
     return f"{subject} is lifted by {by}; it was: {entry.body.get('reason')}"
 

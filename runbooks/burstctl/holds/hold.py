@@ -124,7 +124,7 @@ def _place_holds(
         for item in replaced:
             description = f"the hold on {item.subject}, which cannot be read"
             text = description if item.damaged_volume_id else describe_hold(item, now_s)
-            print_info(lay_out(f"no longer counts: {text}"))
+            print_info(lay_out(f"replaced: {text}"))
         for item in placed:
             print_output(lay_out(_describe_placed(context, item)))
         if placed:
@@ -191,7 +191,7 @@ def _print_unaffected_flips(context: CommandContext, placed: Sequence[Hold]) -> 
     under_way = sum(flip.is_under_way for flip in flips)
     on_target = sum(not flip.is_under_way and not flip.is_permanent for flip in flips)
     if under_way:
-        print_info(f"on their way already, which cannot be stopped: {under_way}")
+        print_info(f"modifications in progress, which cannot be stopped: {under_way}")
     if on_target:
         print_info(f"on their target, and not returned during the hold: {on_target}")
 

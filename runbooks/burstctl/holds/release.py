@@ -66,12 +66,12 @@ class ReleaseResult:
 def release(resources: Sequence[str], options: Options, *, everything: bool) -> ExitCode:
     """End a hold: on the RESOURCEs given, or on everything.
 
-    A volume that somebody else changed after our flip is left to people until it is released; this is how.
-    If what the ledger remembers of a volume cannot be read, this gives it up: the volume is new then.
-    Where there is nothing to release, it says so and exits 0.
+    A volume that someone else changed after our flip is not changed automatically until it is released. If
+    the ledger's state of a volume cannot be read, this deletes that state, and the volume counts as new. If
+    there is nothing to release, it says so and exits 0.
 
-    It is for one region, as hold is, and refuses as hold does if a stack is deployed that uses another
-    ledger, or if this cannot be checked.
+    Like hold, it works in one Region, and it refuses if a stack is deployed that uses another ledger, or if
+    this cannot be checked.
     """
     if bool(resources) == everything:
         raise click.UsageError(
@@ -234,7 +234,7 @@ def _print_result(result: ReleaseResult, now_s: float) -> None:
         )
         print_output(lay_out(text))
     if not result.has_released:
-        print_info(f"{subject}: there is no hold to release")
+        print_info(f"{subject}: not on hold, nothing released")
 
 
 def _document(

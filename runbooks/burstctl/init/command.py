@@ -140,8 +140,8 @@ def init(
     """Ask what to deploy, and write stage.yaml and policy.yaml with comments.
 
     Then show what a deployment would create, which permissions it would have, and what it would cost. Nothing
-    is deployed. AWS is called only to show a person which kinds of resources there are. An answer that an
-    option gives is not asked for.
+    is deployed. AWS is called only to show a person which kinds of resources there are. A question that an
+    option answers is not asked.
 
     Exits 2 if a file exists and --force is missing, 130 if you decline.
     """

@@ -80,9 +80,9 @@ def _describe_flip(flip: Flip, timeline: Timeline) -> str:
     at_s = flip.requested_at_s
     match flip.status:
         case FlipStatus.REQUESTED:
-            text = f"is to become {flip.requested_config}"
+            text = f"modification requested to {flip.requested_config}"
         case FlipStatus.IN_PROGRESS:
-            text = f"is on its way to {flip.requested_config}"
+            text = f"is being modified to {flip.requested_config}"
         case FlipStatus.ON_TARGET:
             text = f"{'stays' if flip.is_permanent else 'is on'} {flip.target}"
             at_s = flip.reached_at_s or at_s

@@ -246,7 +246,7 @@ def _read_history(
     end_s = int(settled_by_s(drawn.kind, collector.now_s)) // period_s * period_s
     metric_id = drawn.resource.metric_id
     [part] = reader.read([metric_id], start_s, end_s)
-    collector.failures += [f"cloudwatch:GetMetricData says: {text}" for text in part.messages]
+    collector.failures += [f"cloudwatch:GetMetricData returned: {text}" for text in part.messages]
     if metric_id in part.unread:
         raise _unread_error(f"the history of {drawn.resource_id}", part.unread[metric_id].problem)
     return part.histories[metric_id]

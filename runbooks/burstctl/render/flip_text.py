@@ -32,13 +32,13 @@ def describe_flip(flip: Flip, now_s: float) -> list[str]:
     """The state of the flip, the original configuration, and what comes next."""
     lines = [
         _describe_status(flip, now_s),
-        f"it was {flip.original}, which is kept in mind until it is that again",
+        f"original type: {flip.original}, recorded until it returns",
     ]
     if flip.reason:
         lines.append(f"because: {flip.reason}")
     if flip.status is FlipStatus.ON_TARGET and not flip.is_permanent and flip.return_after_s is not None:
         lines.append(
-            f"{flip.by} wants it so {format_until(flip.return_after_s, now_s)}, then until it is calm"
+            f"{flip.by} requested it {format_until(flip.return_after_s, now_s)}; then it returns when calm"
         )
     cost = f"costs {format_usd_difference(flip.usd_per_month)} a month than before{_cost_so_far(flip, now_s)}"
     lines.append(f"{cost}, at {PRICE_SOURCE}")
@@ -50,9 +50,11 @@ def _describe_status(flip: Flip, now_s: float) -> str:
     request = f"requested by {flip.by} {elapsed} ago ({format_time(flip.requested_at_s, now_s)} UTC)"
     match flip.status:
         case FlipStatus.REQUESTED:
-            return f"is to become {flip.requested_config}, {request}; not yet known whether AWS accepted it"
+            return (
+                f"modification to {flip.requested_config}, {request}; not yet known whether AWS accepted it"
+            )
         case FlipStatus.IN_PROGRESS:
-            return f"on its way to {flip.requested_config}, {request}"
+            return f"being modified to {flip.requested_config}, {request}"
         case FlipStatus.ON_TARGET:
             at_s = flip.reached_at_s
             reached = "" if at_s is None else f" since {format_time(at_s, now_s)} UTC"

@@ -4,8 +4,10 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+from burstctl.cli.options import ALL_REGIONS, Options
 from burstctl.cli.output import (
     group_by_cause,
     list_first,
@@ -123,6 +125,15 @@ def print_next_for(report_options: Mapping[str, Sequence[str]], *reports: PassRe
     print_next(shlex.join(["burstctl", *command, *options]) for command in commands)
 
 
+def print_next_elsewhere(options: Options) -> None:
+    """After a Region without volumes: look into all of them, or into another account."""
+    elsewhere = replace(options, region=None, profile=None).repeated
+    profile = (
+        ["--profile", options.profile or "NAME"] if options.profile or options.has_several_regions else []
+    )
+    print_next([shlex.join(["burstctl", "assess", "--region", ALL_REGIONS, *profile, *elsewhere])])
+
+
 def print_pass_line(report: PassReport, tick_at_s: int) -> None:
     """Print the result of a pass in one line."""
     age_s = report.newest_datapoint_age_s
@@ -168,10 +179,12 @@ def print_holds(
 
 def describe_hold(hold: Hold, now_s: float) -> str:
     """Who holds what, for how long and why."""
-    subject = "everything" if hold.volume_id is None else hold.volume_id
-    effect = f"{subject} is kept as it is"
-    if hold.volume_id is not None and type_of_id(subject) is not ResourceType.EBS:
-        effect = f"no alert about {subject} is sent"
+    if hold.volume_id is None:
+        effect = "all automatic changes are on hold"
+    elif type_of_id(hold.volume_id) is ResourceType.EBS:
+        effect = f"{hold.volume_id} is on hold"
+    else:
+        effect = f"no alert about {hold.volume_id} is sent"
     return f"{effect} {format_until(hold.until_s, now_s)}, by {hold.by}: {hold.reason}"
 
 
@@ -203,7 +216,7 @@ def _print_outcomes(report: PassReport) -> None:
         if decision.trigger and report.outcome_of(decision).status is OutcomeStatus.PROPOSED
     ]
     print_first_lines(
-        "left undone without --act", (_volume_line(decision, decision.reason) for decision in proposed)
+        "would flip with --act", (_volume_line(decision, decision.reason) for decision in proposed)
     )
 
 
@@ -252,8 +265,7 @@ def _format_effort(reports: Sequence[PassReport]) -> str:
     return (
         f"{datapoint_age}; {format_count(call_count, 'call')} to AWS, {metric_count:,}"
         f" metrics read for {format_usd(metric_count * USD_PER_METRIC, decimals=5)}; watching costs"
-        f" {format_usd(idle_usd)} a month"
-        f" while all are calm, {format_usd(now_usd)} as they are now"
+        f" {format_usd(now_usd)} a month at this activity, {format_usd(idle_usd)} while all are calm"
     )
 
 

@@ -35,9 +35,9 @@ def render_plan(planned: PlannedFlip, *, is_alone: bool) -> str:
         topics += [("Change", [change]), ("Why", [*plan_reasons(plan), *_warnings(plan)])]
         topics += [("Takes", _expected_duration(planned)), ("Cost", _costs(planned))]
     if plan.sizing is not None and is_alone:
-        topics.append(("Beside", _alternatives(plan.sizing.alternatives, plan.target)))
+        topics.append(("Options", _alternatives(plan.sizing.alternatives, plan.target)))
     if plan.target is not None and not under_way:
-        topics += [("Then", _afterwards(planned)), ("Quota", [] if plan.is_extension else [_quota(planned)])]
+        topics += [("After", _afterwards(planned)), ("Quota", [] if plan.is_extension else [_quota(planned)])]
     topics += [
         ("Refused", [describe_refusal(refusal, plan.context.now_s) for refusal in planned.shown_refusals]),
         ("Overrides", [f"{guard}: {plan.order.override_reason}" for guard in plan.overridden]),
@@ -56,9 +56,9 @@ def _under_way(plan: FlipPlan) -> list[str]:
         return []
     request = f"requested by {flip.by} {format_relative_time(flip.requested_at_s, plan.context.now_s, 'UTC')}"
     if flip.direction is Direction.FLIP_BACK:
-        return [f"on its way back to {flip.requested_config} already, {request}"]
+        return [f"being modified back to {flip.requested_config}, {request}"]
     next_step = f"when it is done, burstctl flip-back {plan.order.volume_id} returns it to {flip.original}"
-    return [f"on its way to {flip.requested_config}, {request}", next_step]
+    return [f"being modified to {flip.requested_config}, {request}", next_step]
 
 
 def describe_totals(planned: Sequence[PlannedFlip]) -> str:
@@ -69,9 +69,7 @@ def describe_totals(planned: Sequence[PlannedFlip]) -> str:
     refused_text = f", {refused_count} refused" if refused_count else ""
     refused_text += f", {rejected_count} refused by AWS" if rejected_count else ""
     kept_count = sum(flip.is_allowed and flip.plan.is_extension for flip in planned)
-    kept_text = (
-        f", {kept_count} kept as they are" if kept_count > 1 else ", 1 kept as it is" if kept_count else ""
-    )
+    kept_text = f", {kept_count} unchanged" if kept_count else ""
     volumes_text = (
         f"{format_count(count, 'volume')}: {wanted_count - kept_count} to be"
         f" modified{kept_text}{refused_text}"
@@ -97,7 +95,7 @@ def _describe_current_stay(plan: FlipPlan) -> str:
     duration_text = "it stays" if flip.is_permanent else "until it is calm"
     if until_s is not None:
         duration_text = format_until(until_s, plan.context.now_s)
-    return f"; so far {duration_text}, requested by {flip.by}"
+    return f"; now {duration_text}, requested by {flip.by}"
 
 
 def describe_refusal(refusal: Refusal, now_s: float) -> str:
@@ -160,7 +158,7 @@ def _costs(planned: PlannedFlip) -> list[str]:
     lines = [" -> ".join(prices), f"{format_usd_difference(price.difference_usd_per_month)} each month"]
     if planned.duration is not None:
         extra_for_duration = format_usd_difference(price.difference_usd_over(planned.duration))
-        lines.append(f"{extra_for_duration} for the {format_duration_literal(planned.duration)} asked for")
+        lines.append(f"{extra_for_duration} for the {format_duration_literal(planned.duration)} requested")
     return lines
 
 
@@ -200,7 +198,7 @@ def _reflip_warning(planned: PlannedFlip) -> list[str]:
     if planned.reflip_reason is None:
         return []
     hold = f"burstctl hold {planned.volume_id} --for … --reason …"
-    return [f"the watchdog moves it out again: {planned.reflip_reason}; {hold} keeps it here"]
+    return [f"the watchdog would flip it again: {planned.reflip_reason}; to prevent that: {hold}"]
 
 
 def _quota(planned: PlannedFlip) -> str:

@@ -124,7 +124,7 @@ def _activity_text(entry: LedgerEntry, history_entry: HistoryEntry) -> tuple[str
             text = f"is started {until}" if body.get("starts") else "is stopped"
             return f"{text} by {body.get('by')}", ()
         case EntryKind.POLICY_REJECTED:
-            return "is rejected, the last good one stays in force", list(body.get("faults", ()))
+            return "is rejected, the last valid one stays in force", list(body.get("faults", ()))
         case EntryKind.ALERT:
             return history_entry.line.removeprefix("alert "), history_entry.details
         case _:

@@ -1,5 +1,6 @@
 """``burstctl report``: the fleet on one page, to look at, to send and to print."""
 
+import shlex
 import sys
 from collections import Counter
 from datetime import timedelta
@@ -11,9 +12,16 @@ import click
 from burstctl.cli.atomic_file import check_writable, display_path, write_atomically
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Duration, Options, common_options
-from burstctl.cli.output import print_error, print_failures, print_info, print_output, to_json
+from burstctl.cli.output import (
+    print_error,
+    print_failures,
+    print_info,
+    print_next,
+    print_output,
+    to_json,
+)
 from burstctl.context.context import open_readonly
-from burstctl.render.pass_summary import print_holds, print_next_for
+from burstctl.render.pass_summary import print_holds, print_next_elsewhere, print_next_for
 from burstctl.render.volume import count_resources
 from burstctl.report.activity import count_activities
 from burstctl.report.collect import MAX_USD, FleetReport, collect_report
@@ -75,12 +83,9 @@ def report(path: Path, options: Options, *, last: timedelta, yes: bool) -> ExitC
         pass_report = fleet_report.pass_report
         print_failures(pass_report.failures, missing=pass_report.missing, region=pass_report.region)
         if fleet_report.is_empty:
-            print_error(
-                Problem(
-                    f"nothing could be read, so there is no page; {display_path(path)} is left as it was",
-                    "correct the errors above, then run again; burstctl doctor checks the setup",
-                )
-            )
+            print_info(f"no page was written, and {display_path(path)} is unchanged")
+            if not options.json:
+                print_next([shlex.join(["burstctl", "doctor", *options.repeated])])
             return ExitCode.FAILED
         page = render_page(
             fleet_report, lookback=last, runbooks_url=context.services.policy.alerts.runbooks_url
@@ -92,8 +97,10 @@ def report(path: Path, options: Options, *, last: timedelta, yes: bool) -> ExitC
         if options.json:
             print_output(to_json(_document(fleet_report, path, page)))
         _print_result(fleet_report, path, page)
-        if not options.json:
+        if not options.json and (pass_report.decisions or fleet_report.has_failed):
             print_next_for({pass_report.region: options.repeated}, pass_report)
+        elif not options.json:
+            print_next_elsewhere(options)
         return ExitCode.FAILED if fleet_report.has_failed else ExitCode.OK
 
 

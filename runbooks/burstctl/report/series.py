@@ -90,8 +90,8 @@ def read_metric_series(
         id_by_metric_id = {resource.metric_id: resource.resource_id for resource in request.resources}
         for part in reader.read(list(id_by_metric_id), axis.start_s, axis.end_s):
             result.histories |= {id_by_metric_id[i]: history for i, history in part.histories.items()}
-            result.unread |= {id_by_metric_id[i]: str(failure) for i, failure in part.unread.items()}
-            messages = (f"cloudwatch:GetMetricData says: {message}" for message in part.messages)
+            result.unread |= {id_by_metric_id[i]: failure.problem for i, failure in part.unread.items()}
+            messages = (f"cloudwatch:GetMetricData returned: {message}" for message in part.messages)
             result.messages += [text for text in messages if text not in result.messages]
             on_progress(len(result.histories) + len(result.unread))
     return result

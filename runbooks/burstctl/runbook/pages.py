@@ -21,6 +21,7 @@ _CHECKOUT_FOLDER: Final = Path(__file__).parents[2]
 """The folder ``runbooks`` of a checkout."""
 
 _MAX_SHOWN_CHARS: Final = 60  # no name of a page is longer
+_MIN_SIMILARITY: Final = 0.75  # below it, a suggestion is more often wrong than right
 _SECTION_PATTERN: Final = re.compile(r"## (?P<title>.+)")
 _ROW_PATTERN: Final = re.compile(
     r"\| \[(?P<name>\w+)\]\((?P=name)\.md\) \| (?P<when>.+?) \| `(?P<command>.+)` \|"
@@ -66,7 +67,7 @@ def find_page(name: str) -> PageEntry:
     if wanted in by_name:
         return by_name[wanted]
     completions = [known for known in by_name if wanted and known.startswith(wanted)]
-    similar = completions or get_close_matches(wanted, by_name)
+    similar = completions or get_close_matches(wanted, by_name, cutoff=_MIN_SIMILARITY)
     hint = (
         f"did you mean {' or '.join(by_name[known].name for known in similar)}? burstctl runbook lists all"
         if similar

@@ -143,7 +143,7 @@ def read_metrics(client: Any, instance_id: str, start_s: int, end_s: int) -> Ins
         ],
         io_balance=io_balance,
         throughput_balance=throughput_balance,
-        messages=[f"cloudwatch:GetMetricData says: {message}" for message in result.messages],
+        messages=[f"cloudwatch:GetMetricData returned: {message}" for message in result.messages],
     )
 
 

@@ -32,7 +32,7 @@ GAP_LABELS: Final[Mapping[DataGapReason, tuple[str, ...]]] = {
     DataGapReason.DETACHED: ("detached",),
     DataGapReason.INSTANCE_STOPPED: ("instance is stopped", "stopped"),
     DataGapReason.DETAILED_MONITORING: ("detailed monitoring",),
-    DataGapReason.NO_SUCH_BUCKET: ("no such bucket", "none"),
+    DataGapReason.NO_SUCH_BUCKET: ("no burst bucket", "none"),
     DataGapReason.GAP: ("no datapoint", "gap"),
 }
 """Each reason in words, and shorter for narrow places."""

@@ -447,7 +447,7 @@ def _to_event(
         case EntryKind.RELEASED:
             action = "everything is released" if entry.volume_id == FLEET else "released"
             if "gave_up" in body:
-                action = "its unreadable state is given up"
+                action = "its unreadable state is discarded"
             summary, kind = f"{action} by {body.get('by')}", TimelineEventKind.RELEASED
         case entry_kind if entry_kind in _EVENT_OF_ENTRY:
             kind = _EVENT_OF_ENTRY[entry_kind]

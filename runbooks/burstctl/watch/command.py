@@ -17,6 +17,7 @@ from burstctl.cli.signals import StopSignal
 from burstctl.context.context import CommandContext, open_watch
 from burstctl.context.on_demand_pass import evaluate_fleet
 from burstctl.render.pass_summary import (
+    print_next_elsewhere,
     print_next_for,
     print_report_failures,
     print_runbook_hints,
@@ -178,6 +179,8 @@ def _run_once(context: CommandContext, options: Options) -> ExitCode:
     print_summary(report)
     if not report.decisions and not report.failures:
         print_info(f"nothing to watch in {report.region}")
+        if not options.json:
+            print_next_elsewhere(options)
     print_report_failures(report)
     print_runbook_hints(report, context.services.policy.alerts.runbooks_url)
     if not options.json:

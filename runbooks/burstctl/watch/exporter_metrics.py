@@ -100,7 +100,7 @@ WORST_DATAPOINT_AGE: Final = _per_region(
 )
 HOLDS: Final = _per_region("holds", "Holds in force, on everything and on single volumes.", "scope")
 POLICY_REJECTED: Final = _per_region(
-    "policy_rejected", "1 while the policy cannot be used or read, and the last good one stays in force."
+    "policy_rejected", "1 while the policy cannot be used or read, and the last valid one stays in force."
 )
 
 OUTCOMES: Final = _per_region(

@@ -185,7 +185,7 @@ class WatchLoop:
         if keeper.unreported_read_error:
             print_error(
                 keeper.unreported_read_error,
-                subject="the policy could not be read, so the last good one stays in force",
+                subject="the policy could not be read, so the last valid one stays in force",
             )
         if keeper.unreported_faults:
             _record_rejection(services, keeper, int(now_s))

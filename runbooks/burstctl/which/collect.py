@@ -308,15 +308,15 @@ class _Collection:
             reader = HistoryReader(client, period_s=PERIOD_S, workers=WORKERS, metrics=metrics)
             for result in reader.read(volume_ids, start_s, end_s) if volume_ids else ():
                 histories |= {**result.histories, **result.unread}
-                self._failures += [str(failure) for failure in result.unread.values()]
-                self._failures += [f"cloudwatch:GetMetricData says: {text}" for text in result.messages]
+                self._failures += [failure.problem for failure in result.unread.values()]
+                self._failures += [f"cloudwatch:GetMetricData returned: {text}" for text in result.messages]
         return histories
 
     def _instance_facts(self, instance: Instance) -> InstanceFacts:
         is_running = instance.state not in STOPPED_STATES
         due = list(buckets_of([instance]))
         balances = self._collector.bucket_balances(due) if is_running else {}
-        failures = [str(balance) for balance in balances.values() if isinstance(balance, AwsFailure)]
+        failures = [balance.problem for balance in balances.values() if isinstance(balance, AwsFailure)]
         self._failures += failures
         count_before = len(self._failures)
         metrics = InstanceMetrics()

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import RESOURCE_NAMES, Command, Options, ResourceName, common_options
+from burstctl.cli.options import EBS_NAMES, Command, Options, ResourceName, common_options
 from burstctl.cli.output import print_error, print_failures, print_next, print_output, to_json
 from burstctl.context.context import open_readonly
 from burstctl.context.resources import ResourceNameError, resolve_resource
@@ -29,7 +29,7 @@ from burstwatch.core.resource_type import ResourceType, type_of_id
     ),
     page="runbooks/WhichLimit.md",
 )
-@click.argument("name", metavar="RESOURCE", type=ResourceName(RESOURCE_NAMES))
+@click.argument("name", metavar="RESOURCE", type=ResourceName(EBS_NAMES))
 @click.option(
     "--run-dir",
     type=click.Path(path_type=Path),

@@ -39,7 +39,7 @@ from burstctl.windows.status import (
 from burstwatch.core.flips.flip_plan import FlipOrder, FlipPlan
 from burstwatch.core.ledger.flip_state import Direction, FlipCause, ManualWindowOverride
 from burstwatch.core.policy.windows import manual_stop_at
-from burstwatch.core.text import format_instant, format_until, sanitise
+from burstwatch.core.text import format_count, format_instant, format_until, sanitise
 from burstwatch.wiring.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -264,12 +264,9 @@ def _describe_flips(snapshot: WindowSnapshot, planned: Sequence[PlannedFlip]) ->
         sentences.append(f"and {len(planned) - _MAX_NAMED:,} more")
     flipped_count = len(snapshot.flippable) - len(planned)
     if flipped_count:
-        sentences.append(
-            f"{flipped_count} away from gp2 already: kept where"
-            f" {'it is' if flipped_count == 1 else 'they are'}"
-        )
+        sentences.append(f"{format_count(flipped_count, 'volume')} flipped already, unchanged")
     if not snapshot.flippable:
-        sentences.append("none of its volumes depends on credits, so it moves none")
+        sentences.append("none of its volumes depends on credits, so none is flipped")
     if planned:
         sentences.append(describe_totals(planned))
     return lay_out(*sentences)
@@ -279,7 +276,7 @@ def _describe_flip(planned: PlannedFlip) -> str:
     plan = planned.plan
     volume_text = format_id_and_name(plan.context.volume)
     if plan.refusal is not None:
-        return f"{volume_text}: not moved: {describe_refusal(plan.refusal, plan.context.now_s)}"
+        return f"{volume_text}: not flipped: {describe_refusal(plan.refusal, plan.context.now_s)}"
     return f"{volume_text}: {plan.current} -> {plan.target}"
 
 
@@ -311,7 +308,7 @@ def _print_who_acts(context: CommandContext, planned: Sequence[PlannedFlip]) -> 
         "none so far" if fleet_snapshot is None else f"the last at {format_instant(fleet_snapshot.tick_at_s)}"
     )
     print_info(
-        "the volumes are moved only by a watchdog that may act and sweeps with this ledger"
+        "the volumes are flipped only by a watchdog that may act and sweeps with this ledger"
         f" (burstctl watch --act, or the stack); {last_pass}"
     )
 

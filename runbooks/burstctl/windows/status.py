@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 PHASE_DESCRIPTIONS: Final = {
     WindowPhase.OUTSIDE: "does not run",
-    WindowPhase.LEADING: "leads to its next start: volumes are being moved",
+    WindowPhase.LEADING: "its next start is near: volumes are being flipped",
     WindowPhase.INSIDE: "runs",
-    WindowPhase.BETWEEN: "pauses: the next start is too near to return for",
-    WindowPhase.OVER: "is just over",
+    WindowPhase.BETWEEN: "between two runs: volumes stay flipped, as the next start is near",
+    WindowPhase.OVER: "has just ended",
 }
 
 
@@ -207,10 +207,10 @@ def _describe_schedule(window: Window | None) -> str:
 def _describe_volumes(snapshot: WindowSnapshot) -> str:
     total, flippable_count = len(snapshot.volumes), len(snapshot.flippable)
     text = (
-        f"holds for {total}, of which {flippable_count} depend{'s' if flippable_count == 1 else ''} on"
-        " credits or did"
+        f"applies to {total}, of which {flippable_count} depend{'s' if flippable_count == 1 else ''} on"
+        " credits or did before a flip"
     )
-    return f"{text}; moved up to {format_duration(snapshot.lead.total_seconds())} before a start"
+    return f"{text}; flipped up to {format_duration(snapshot.lead.total_seconds())} before a start"
 
 
 def _describe_override(override: ManualWindowOverride) -> str:

@@ -263,7 +263,7 @@ def test_a_deleted_policy_is_a_usage_error_with_a_next_step(cli, lab, stack):
     assert result.code == 2
     assert single_error(result) == (
         "the policy of stack burstwatch is gone: neither /burstwatch/burstwatch/policy nor"
-        " /burstwatch/burstwatch/policy-pushed is there."
+        " /burstwatch/burstwatch/policy-pushed exists."
     )
 
 
@@ -460,9 +460,7 @@ def test_a_table_that_is_not_a_ledger(cli, lab, arguments):
         lab.client("dynamodb").delete_table(TableName="orders")
 
     assert result.code == 1
-    assert single_error(result).startswith(
-        "ledger dynamodb:orders is a table of something else: it has other keys"
-    )
+    assert single_error(result).startswith("ledger dynamodb:orders is not a table of burstwatch: its keys")
 
 
 def test_a_table_that_may_not_be_read(cli, lab, stack):
@@ -477,9 +475,9 @@ def test_a_table_that_may_not_be_read(cli, lab, stack):
     result = cli.run("assess")
 
     assert result.code == 1
-    assert single_error(result).startswith(f"ledger {TABLE} cannot be used: arn:")
+    assert single_error(result).startswith(f"ledger {TABLE} cannot be used: ")
     assert "user/ann may not call dynamodb:GetItem on arn:aws:dynamodb" in single_error(result)
-    assert "fix: grant dynamodb:GetItem to it" in " ".join(result.err.split())
+    assert "fix: grant dynamodb:GetItem to it" in result.err
 
 
 def test_the_ledger_of_another_account_is_refused(cli, lab, stack):
@@ -561,7 +559,7 @@ def test_a_running_watch_picks_up_a_pushed_policy_and_keeps_it_while_aws_is_unre
 
     assert in_force == ["1:00:00", "0:30:00", "0:30:00", "0:30:00", "0:30:00"]
     assert result.code == 0
-    assert result.err.count("the policy could not be read, so the last good one stays in force") == 1
+    assert result.err.count("the policy could not be read, so the last valid one stays in force") == 1
     assert (
         "policy: /burstwatch/burstwatch/policy-pushed (stack burstwatch) is good and in force" in result.err
     )
@@ -583,6 +581,6 @@ def test_a_running_watch_reports_a_bad_policy_and_how_to_see_it(cli, monkeypatch
 
     with cli.open_ledger() as ledger:
         reported = [str(entry.kind) for entry in ledger.entries("policy")]
-    assert result.err.count("policy rejected; the last good one stays in force") == 1
+    assert result.err.count("policy rejected; the last valid one stays in force") == 1
     assert "burstctl policy check" in result.err
     assert reported.count("policy_rejected") == 1

@@ -204,9 +204,9 @@ def test_a_region_that_cannot_be_evaluated_is_named_with_the_reason(cli, account
     [failure] = result.document["failures"]
     assert failure.startswith("us-east-1: ")
     assert "ledger-us-east-1.sqlite" in failure
-    [error] = result.error_lines
-    cause = error.removeprefix("error: ").removesuffix(".")
-    assert failure.startswith(f"{cause}; ")
+    cause, _, fix = failure.partition("; ")
+    assert result.error_lines == [f"error: {cause}."]
+    assert f"fix: {fix}" in result.err
 
 
 def test_a_policy_that_is_wrong_in_each_region_is_one_usage_error(cli, account):

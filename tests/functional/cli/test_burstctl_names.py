@@ -175,6 +175,7 @@ def test_the_name_of_an_instance_means_its_volumes_where_only_volumes_are_possib
 
     assert volume_id in cli.run("flip", "db-1", "--dry-run").out
     assert volume_id in cli.run("advise", "db-1").out
+    assert INSTANCE in cli.run("plot", "db-1").out
 
 
 def test_the_name_of_a_volume_comes_before_that_of_its_instance(cli, lab):

@@ -92,7 +92,7 @@ def test_a_nightly_batch_is_recognised(lab, shell, recorder, ledger):
     assert format_sentences(alert)[3:5] == [
         "The drain began at 02:00 UTC, at 100.0 %; since then it served 500 reads/s and 2,000 writes/s of"
         " 64 KiB each (80 % writes).",
-        "It did the same at this hour on each of the last 7 days.",
+        "The same drain at this hour on each of the last 7 days.",
     ]
     assert "reports is empty in about 4" in format_title(alert)
     # the balance, the operations, and then what they moved and the days
@@ -112,7 +112,7 @@ def test_a_first_drain_at_this_hour_is_reported_as_such(lab, shell, recorder):
     advance_until(lab, NIGHT - timedelta(minutes=40))
     run_passes(shell, lab)
     reported = {alert.volume_id: " ".join(format_sentences(alert)) for alert in recorder.alerts}
-    assert "It did not do so at this hour on any of the last 7 days." in reported[old]
+    assert "No such drain at this hour on any of the last 7 days." in reported[old]
     assert "served 3,000 reads/s of 4 KiB and no writes." in reported[new]
     assert "at this hour" not in reported[new]
 

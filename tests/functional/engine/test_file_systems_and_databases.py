@@ -188,7 +188,7 @@ def test_an_alert_shows_that_the_database_drains_at_this_hour_every_night(watch,
     watch_for(watch, lab, 1)
     lab.fleet.databases.set_load("orders", "steady:2500@16%30")
     _, alert = until_alert(watch, lab, recorder, DRAINING, within_min=40)
-    assert "It did the same at this hour on each of" in "\n".join(format_sentences(alert))
+    assert "The same drain at this hour on each of" in "\n".join(format_sentences(alert))
 
 
 def test_the_buckets_of_the_class_are_watched_and_a_faster_storage_is_not_advised(watch, lab, recorder):

@@ -482,7 +482,7 @@ def test_a_message_about_a_whole_call_is_reported(lab, shell, monkeypatch):
     monkeypatch.setattr(CloudWatchReader, "read", read_with_message)
     report = tick(shell, lab)
     assert report.has_failed
-    assert set(report.failures) == {"cloudwatch:GetMetricData says: MaxMetricsExceeded: first 500 only"}
+    assert set(report.failures) == {"cloudwatch:GetMetricData returned: MaxMetricsExceeded: first 500 only"}
 
 
 # one answer of DescribeVolumes proves nothing

@@ -382,7 +382,7 @@ def test_a_table_that_is_gone_stops_no_alert_and_is_reported(function, slack):
     assert len(slack.posts) == 1
     warnings = [line for line in function.lines if line["level"] == "WARNING"]
     assert len(warnings) == 2
-    assert "may come twice" in warnings[0]["reason"]
+    assert "may be sent twice" in warnings[0]["reason"]
 
 
 # As Lambda calls it

@@ -30,7 +30,7 @@ MALFORMED_EVENTS = "vol-0feedfeedfeedfeed"
 
 @pytest.fixture
 def modifying_volume(functions, lab):
-    """A volume on its way to gp3, of which people know."""
+    """A volume being modified to gp3, of which people know."""
     lab.fleet.change_settings(modifying_s=90.0, modify_spread=0.0, modify_minutes_per_tib=60.0)
     volume_id = add_critical(lab, tags=AUTO)
     functions.tick()
@@ -72,7 +72,7 @@ def test_a_modification_that_completes_is_settled_at_once(functions, lab, modify
     assert functions.history(modifying_volume)[:3] == ["intent", "accepted", "reached"]
     assert not functions.ledger.states()[modifying_volume].flip.is_under_way
     assert evaluated_volumes(output) == 1
-    assert output.lines[0]["message"] == "EBS says modifyVolume; 1 of 1 volumes evaluated"
+    assert output.lines[0]["message"] == "EBS reports modifyVolume; 1 of 1 volumes evaluated"
     assert output.lines[0]["volume_id"] == modifying_volume
 
 

@@ -131,7 +131,7 @@ def observed(volume: Volume, state: str, **record) -> ObservedState:
 
 
 def an_intent(volume: Volume, **order) -> tuple[VolumeState, FlipPlan]:
-    """The state of a volume on its way to gp3, before AWS has answered."""
+    """The state of a volume being modified to gp3, before AWS has answered."""
     wanted = {
         "volume_id": VOLUME_ID,
         "direction": Direction.FLIP,

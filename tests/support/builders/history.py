@@ -67,9 +67,9 @@ def a_round_trip() -> list[LedgerEntry]:
     """Out at ten, on its target at half past, asked back at two, and back at half past two."""
     back = {"direction": "back", "intent": "i2"}
     return [
-        a_flip_entry(EntryKind.ACCEPTED, "10:00", "is on its way to gp3"),
+        a_flip_entry(EntryKind.ACCEPTED, "10:00", "is being modified to gp3"),
         a_flip_entry(EntryKind.REACHED, "10:30", "is gp3 now"),
-        a_flip_entry(EntryKind.ACCEPTED, "14:00", "is on its way to gp2", **back),
+        a_flip_entry(EntryKind.ACCEPTED, "14:00", "is being modified to gp2", **back),
         a_flip_entry(EntryKind.RESTORED, "14:30", "is gp2 again, as before", **back),
     ]
 

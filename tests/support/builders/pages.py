@@ -92,7 +92,7 @@ def some_activities(decision):
     """It was flipped an hour ago, and refused since."""
     text = (
         (ActivityKind.LEVEL, "C", "level warning -> critical", True),
-        (ActivityKind.FLIPPED, "F", "is on its way to gp3 with 3,000 IOPS and 128 MiB/s", False),
+        (ActivityKind.FLIPPED, "F", "is being modified to gp3 with 3,000 IOPS and 128 MiB/s", False),
         (ActivityKind.REFUSED, "X", "is not moved to gp3: held", False),
     )
     return [

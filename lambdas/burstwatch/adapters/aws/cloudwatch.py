@@ -345,7 +345,7 @@ def _to_series(query: MetricQuery, times: Sequence[Any], values: Sequence[Any]) 
     try:
         starts = [_period_start_s(instant, query.period_s) for instant in times]
     except (TypeError, ValueError, OverflowError):
-        return _unusable(query, "ImplausibleTime", f"{query.metric} comes with a time that is none")
+        return _unusable(query, "ImplausibleTime", f"{query.metric} has an invalid timestamp")
     if all(earlier < later for earlier, later in pairwise(starts)):
         return Series(tuple(starts), tuple(values), query.period_s)
     return Series.from_pairs(zip(starts, values, strict=True), query.period_s)

@@ -171,7 +171,9 @@ def _retry_at(message: str) -> datetime | None:
 
 def _unreadable_response(error: Exception, volume_id: str) -> AwsFailure:
     message = (
-        f"AWS's answer has no {error}" if isinstance(error, KeyError) else f"AWS's answer is odd: {error}"
+        f"AWS's answer has no {error}"
+        if isinstance(error, KeyError)
+        else f"AWS's answer is not usable: {error}"
     )
     return AwsFailure(
         kind=FailureKind.BROKEN,

@@ -315,16 +315,14 @@ class Table:
             )
         if failure.code == "ValidationException" and _KEY_SCHEMA_ERROR.search(failure.message):
             return LedgerError(
-                f"ledger {self.location} is a table of something else: it has other keys than pk"
+                f"ledger {self.location} is not a table of burstwatch: its keys are not pk"
                 f" and sk ({failure.message}), nothing was written",
-                fix="name the stack's with --ledger dynamodb:TABLE",
+                fix="name the table of the stack with --ledger dynamodb:TABLE",
             )
         effect = ""
         if operation not in _READ_OPERATIONS:
             is_unwritten = had_no_effect(error) and failure.code != "TransactionInProgressException"
-            effect = (
-                ", nothing was written" if is_unwritten else ", and this may have been written all the same"
-            )
+            effect = ", nothing was written" if is_unwritten else ", and the write may have succeeded"
         reasons = "; ".join(sorted(set(_cancellation_reasons(error, "Message")) - {"None"}))
         problem = failure.problem
         details = f" (DynamoDB's reasons: {reasons})" if reasons else ""

@@ -122,7 +122,7 @@ def _to_channel_error(error: Exception, topic_arn: str) -> ChannelError:
         )
         failure = replace(failure, next_step=next_step)
     is_transient = failure.is_transient or failure.code in {"Throttled", "KMSThrottling"}
-    return ChannelError(str(failure), is_permanent=not is_transient)
+    return ChannelError(failure.problem, is_permanent=not is_transient)
 
 
 def _escape(text: str, limit: int) -> str:

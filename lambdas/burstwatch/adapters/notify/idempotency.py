@@ -125,7 +125,7 @@ class SentLog:
             error.__cause__ or error,
         )
         reason = str(to_aws_failure(cause)) if isinstance(cause, AWS_ERRORS) else str(cause)
-        problem = f"{self._location} cannot remember what was sent, so it may come twice: {reason}"
+        problem = f"{self._location} cannot record what was sent, so an alert may be sent twice: {reason}"
         return SendResult(status=SendStatus.SENT, problem=problem)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from burstwatch.adapters.aws.errors import AWS_ERRORS, to_aws_failure
 from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.core.errors import Problem
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.parameters import SecretsProvider
@@ -83,7 +84,7 @@ def _parse_address(secret_id: str, secret: str | bytes) -> str:
 
 
 def _invalid_content(secret_id: str, content: str) -> ChannelError:
-    return ChannelError(f"the secret {secret_id} holds {content}: {_FORMAT_STEP}", is_permanent=True)
+    return ChannelError(Problem(f"the secret {secret_id} holds {content}", _FORMAT_STEP), is_permanent=True)
 
 
 def _to_channel_error(secret_id: str, cause: BaseException) -> ChannelError:
@@ -92,4 +93,4 @@ def _to_channel_error(secret_id: str, cause: BaseException) -> ChannelError:
         return ChannelError(message, is_permanent=True)
     failure = to_aws_failure(cause, f"secretsmanager:GetSecretValue of {secret_id}")
     detailed_failure = replace(failure, next_step=_NEXT_STEPS.get(failure.code, failure.next_step))
-    return ChannelError(str(detailed_failure), is_permanent=not failure.is_transient)
+    return ChannelError(detailed_failure.problem, is_permanent=not failure.is_transient)

@@ -217,22 +217,26 @@ def _to_channel_error(response: _Response) -> ChannelError | None:
     """The meaning of a response other than 429; its body is a code such as ``invalid_payload``."""
     status_text = f"HTTP {response.status}" + (f", {response.code}" if response.code else "")
     if response.code in _NEXT_STEPS:
-        message = f"Slack refused the alert ({status_text}): {_NEXT_STEPS[response.code]}"
-        return ChannelError(message, is_permanent=True)
+        problem = Problem(f"Slack refused the alert ({status_text})", _NEXT_STEPS[response.code])
+        return ChannelError(problem, is_permanent=True)
     match response.status // 100:
         case 2 if response.body == "ok":
             return None
         case 2:
-            message = f"the answer ({status_text}) is not Slack's ok; check what is at the webhook's address"
-            return ChannelError(message, is_permanent=False)
-        case 3:
-            message = (
-                f"the webhook's address redirects ({status_text}), which is not followed; copy it again from"
-                " Slack"
+            problem = Problem(
+                f"the answer ({status_text}) is not Slack's ok", "check what is at the webhook's address"
             )
-            return ChannelError(message, is_permanent=True)
+            return ChannelError(problem, is_permanent=False)
+        case 3:
+            problem = Problem(
+                f"the webhook's address redirects ({status_text}), which is not followed",
+                "copy it again from Slack",
+            )
+            return ChannelError(problem, is_permanent=True)
         case 4:
-            message = f"Slack refused the alert ({status_text}); check the webhook in Slack's settings"
-            return ChannelError(message, is_permanent=True)
+            problem = Problem(
+                f"Slack refused the alert ({status_text})", "check the webhook in Slack's settings"
+            )
+            return ChannelError(problem, is_permanent=True)
         case _:
             return ChannelError(f"Slack failed ({status_text}); it is tried again", is_permanent=False)

@@ -26,7 +26,7 @@ _MAX_TEXT_CHARS: Final = 200
 _MAX_ITEMS: Final = 20
 _PROGRAM_PROTOCOLS: Final = ("lambda", "sqs", "http", "https")
 
-_CHECK_ARN_STEP: Final = "check that the ARN is right, and of the region that the client calls"
+_CHECK_ARN_STEP: Final = "check the ARN, and that it is of the Region that the client calls"
 _NEXT_STEPS: Final = {
     "NotFound": "create the topic, or correct its ARN",
     "InvalidParameter": _CHECK_ARN_STEP,
@@ -34,9 +34,9 @@ _NEXT_STEPS: Final = {
     "Throttled": "the next pass tries again",
     "KMSThrottling": "the next pass tries again",
     "KMSAccessDenied": "allow kms:GenerateDataKey and kms:Decrypt on the topic's key, in IAM and its policy",
-    "KMSDisabled": "enable the topic's key, or give the topic another",
-    "KMSInvalidState": "cancel the deletion of the topic's key, or give the topic another",
-    "KMSNotFound": "the topic's key is gone: give the topic another",
+    "KMSDisabled": "enable the topic's key, or give the topic another key",
+    "KMSInvalidState": "cancel the deletion of the topic's key, or give the topic another key",
+    "KMSNotFound": "the topic's key is gone: give the topic another key",
     "KMSOptInRequired": "sign the account up for KMS, or take the key from the topic",
     "InvalidSecurity": "the topic demands HTTPS and a signature of version 4: check the client's endpoint",
 }
@@ -159,4 +159,4 @@ def _to_channel_error(error: Exception, topic_arn: str) -> ChannelError:
     failure = to_aws_failure(error, f"sns:Publish to {topic_arn}")
     next_step = _NEXT_STEPS.get(failure.code, failure.next_step)
     is_transient = failure.is_transient or failure.code in _TRANSIENT_CODES
-    return ChannelError(str(replace(failure, next_step=next_step)), is_permanent=not is_transient)
+    return ChannelError(replace(failure, next_step=next_step).problem, is_permanent=not is_transient)

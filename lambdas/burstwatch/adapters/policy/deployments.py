@@ -124,8 +124,8 @@ class DeploymentRecord:
             return Deployment.from_document(self.text)
         except DeploymentError as error:
             raise DeploymentError(
-                f"the SSM parameter {DEPLOYMENTS_PATH}/{self.name} cannot be read: {error}; deploy that stack"
-                " again, with this version of burstwatch or a newer one"
+                f"the SSM parameter {DEPLOYMENTS_PATH}/{self.name} cannot be read: {error}",
+                fix="deploy that stack again, with this version of burstwatch or a newer one",
             ) from error
 
 

@@ -52,9 +52,9 @@ class PolicyProblemKind(StrEnum):
 
 
 _SUMMARIES: Final = {
-    PolicyProblemKind.REJECTED: "policy rejected; the last good one stays in force",
-    PolicyProblemKind.MISSING: "the policy is gone; the last good one stays in force",
-    PolicyProblemKind.UNREAD: "the policy cannot be read; the last good one stays in force",
+    PolicyProblemKind.REJECTED: "policy rejected; the last valid one stays in force",
+    PolicyProblemKind.MISSING: "the policy is gone; the last valid one stays in force",
+    PolicyProblemKind.UNREAD: "the policy cannot be read; the last valid one stays in force",
     PolicyProblemKind.OUTDATED: "the deployed policy changed; the pushed one stays in force",
 }
 
@@ -278,7 +278,7 @@ class PolicyParameter:
     def _fall_back(self, kind: PolicyProblemKind, failure: AwsFailure | None = None) -> ActivePolicy:
         """The policy that stays in force while there is no text at all."""
         policy, source = self._last_good(None)
-        missing = f"neither {self._name} nor {pushed_parameter_name(self._name)} is there"
+        missing = f"neither {self._name} nor {pushed_parameter_name(self._name)} exists"
         problem = PolicyProblem(
             kind=kind,
             faults=(str(failure) if failure else missing,),
@@ -350,7 +350,7 @@ def _outdated_problem(
         ),
         active_source=pushed_document.source,
         action=(
-            "push again what should apply, or let the deployed policy apply:"
+            "push the policy that should apply, or return to the deployed one:"
             f" burstctl policy push --withdraw --stack {deployment}"
         ),
         fingerprint=f"{pushed_document.source} {deployed.digest}",

@@ -569,7 +569,7 @@ def further_commands(alert: Alert) -> list[tuple[str, str]]:
     commands = [("See why", f"burstctl explain {volume}")]
     if alert.evidence.get("mode") == "auto" and alert.resource["bucket"] == EBS_IO.name:
         commands.append(
-            ("Keep the watchdog off it", f"burstctl hold {volume} --for 2h --reason 'looking at it'")
+            ("Stop automatic changes", f"burstctl hold {volume} --for 2h --reason 'looking at it'")
         )
     return commands
 
@@ -634,7 +634,7 @@ def _format_title_detail(alert: Alert) -> str:
                 f"{alert.evidence['alerts']} {'burst-balance ' if is_about_balances else ''}alerts at once"
             )
         case AlertKind.POLICY_REJECTED:
-            detail = alert.evidence.get("summary") or "policy rejected; the last good one stays in force"
+            detail = alert.evidence.get("summary") or "policy rejected; the last valid one stays in force"
         case AlertKind.EXHAUSTED:
             detail = _format_exhausted(alert)
         case AlertKind.RECOVERED:
@@ -643,7 +643,7 @@ def _format_title_detail(alert: Alert) -> str:
             detail = "has no burst balance to read"
         case _:
             target_text = alert.evidence.get("changing_to")
-            progress = f" while AWS makes it {target_text}" if target_text else ""
+            progress = f" while AWS modifies it to {target_text}" if target_text else ""
             time_left = _format_time_left(alert.forecast)
             if not alert.is_about_volumes:
                 outlook = str(alert.evidence.get("outlook") or "").partition(";")[0]
@@ -654,7 +654,7 @@ def _format_title_detail(alert: Alert) -> str:
 
 def _format_exhausted(alert: Alert) -> str:
     if target_text := alert.evidence.get("changing_to"):
-        return f"has no credits left while AWS makes it {target_text}"
+        return f"has no credits left while AWS modifies it to {target_text}"
     if _is_refilling(alert.forecast):
         return f"is refilling, {alert.reading['burst_balance_pct']:.1f} % so far"
     limit = alert.evidence.get("limit_when_empty") or _format_baseline(alert.reading)

@@ -152,11 +152,11 @@ def _same_hour_sentence(drain: Mapping[str, Any]) -> str | None:
     period = (
         f"the last {known_days} days"
         if known_days == compared_days
-        else f"the {known_days} earlier days that are known"
+        else f"the {known_days} earlier days with data"
     )
-    period = "the one earlier day that is known" if known_days == 1 else period
+    period = "the only earlier day with data" if known_days == 1 else period
     if not matching_days:
-        return f"It did not do so at this hour on {period if known_days == 1 else f'any of {period}'}."
+        return f"No such drain at this hour on {period if known_days == 1 else f'any of {period}'}."
     label = (
         period
         if known_days == 1
@@ -165,4 +165,4 @@ def _same_hour_sentence(drain: Mapping[str, Any]) -> str | None:
         else f"{matching_days} of {period}"
     )
     suffix = "" if drain["is_particular"] else ", and as often at other hours"
-    return f"It did the same at this hour on {label}{suffix}."
+    return f"The same drain at this hour on {label}{suffix}."

@@ -50,7 +50,7 @@ _DESCRIPTIONS: Final = {
     UnknownReason.INSTANCE_STOPPED: ("instance is stopped", "its instance is stopped"),
     UnknownReason.NOT_BURSTABLE_TYPE: ("no burst credits", "its type has no burst credits"),
     UnknownReason.NEVER_EMPTY: ("cannot become empty", "at its size it cannot become empty"),
-    UnknownReason.NO_SUCH_BUCKET: ("no such bucket", "its type has no such bucket"),
+    UnknownReason.NO_SUCH_BUCKET: ("no burst bucket", "its type does not have this bucket"),
     UnknownReason.DETAILED_MONITORING: (
         "detailed monitoring",
         "it has detailed monitoring, and AWS publishes this balance for basic monitoring only",
@@ -59,7 +59,7 @@ _DESCRIPTIONS: Final = {
         "no burst credits",
         "its throughput mode does not depend on burst credits",
     ),
-    UnknownReason.TOO_NEW: ("too new", "it is too new to have one"),
+    UnknownReason.TOO_NEW: ("too new", "it is too new for a datapoint"),
     UnknownReason.IDLE: ("idle, no datapoint", "it is idle and publishes no datapoint"),
     UnknownReason.TELEMETRY_GAP: ("no datapoint", "CloudWatch has no datapoint"),
     UnknownReason.READ_FAILED: ("could not be read", "reading it failed"),
@@ -231,7 +231,7 @@ def assess(volume: Volume, reading: VolumeReading, *, now_s: float, telemetry: T
     newest = balance.newest
     is_stale = newest is None or now_s - newest.end_at_s >= telemetry.gap_after.total_seconds()
     if reading.changing_to is not None and (newest is None or is_stale):
-        return unknown(UnknownReason.NOT_BURSTABLE_TYPE, f"it is on its way to {reading.changing_to}")
+        return unknown(UnknownReason.NOT_BURSTABLE_TYPE, f"it is being modified to {reading.changing_to}")
     if newest is None or is_stale or reading.instance_state in STOPPED_STATES:
         return unknown(*_missing_datapoint_reason(volume, reading, now_s=now_s, telemetry=telemetry))
     age_s = max(0.0, now_s - newest.end_at_s)

@@ -113,13 +113,13 @@ def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
         case Level.EXHAUSTED if assessment.balance.values[-1] <= levels.exhausted_pct:
             reason = f"{BALANCE_REASON} {levels.exhausted_pct:g} %"
         case Level.EXHAUSTED:
-            reason = f"it was exhausted and is not back at {levels.exhausted_leave_pct:g} % for two minutes"
+            reason = f"it was exhausted and has not been at {levels.exhausted_leave_pct:g} % for two minutes"
         case Level.CRITICAL:
             reason = _critical_reason(assessment, forecast, policy)
         case Level.WARNING:
             reason = _warning_reason(assessment, forecast, policy)
         case Level.WATCH:
-            reason = f"the balance is below {policy.cadence.calm_from_pct:g} %, but not running out"
+            reason = f"the balance is below {policy.cadence.calm_from_pct:g} %, but not empty soon"
         case _:
             reason = "calm"
     return reason

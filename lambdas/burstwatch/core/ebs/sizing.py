@@ -400,7 +400,7 @@ def _instance_bottleneck_refusal(
         if instance.max_throughput_mib_s <= mib_s:
             bottlenecks.append(
                 f"it allows {instance.max_throughput_mib_s:g} MiB/s, and the volume sustains {mib_s:.4g} at"
-                f" the {operation_mib * 1024:.0f} KiB an operation that were seen"
+                f" the {operation_mib * 1024:.0f} KiB of an average operation"
             )
     if not bottlenecks:
         return None
@@ -557,7 +557,7 @@ def _size_iops(kind: VolumeType, inputs: _SizingInput) -> _SizedValue:
             sized = sized.at_most(useful, f"the instance allows {inputs.instance.max_iops:,} in all")
     for minimum, reason in floors:
         sized = sized.require(minimum, reason)
-    return sized.at_least(limits.min_iops, f"the least that {kind} takes").at_most(
+    return sized.at_least(limits.min_iops, f"the minimum of {kind}").at_most(
         limits.max_iops_at(size_gib),
         f"{kind} allows {limits.iops_per_gib:,} per GiB, here {size_gib:,}, within {limits.min_iops:,} to"
         f" {limits.max_iops:,}",
@@ -571,31 +571,31 @@ def _iops_for_demand(kind: VolumeType, inputs: _SizingInput) -> _SizedValue:
         f"{inputs.headroom_pct:g} % headroom",
     )
     if peak is None:
-        value, reason = best, "what it serves at best; its demand was not measured"
+        value, reason = best, "its current maximum; its demand was not measured"
     elif (
         inputs.demand.is_throttled
         and value > best
         and (kind is not VolumeType.GP3 or peak >= THROTTLED_SHARE * best)
     ):
-        reason = f"held back at {peak:,.0f} it wants that at least; {headroom}"
+        reason = f"throttled at {peak:,.0f}, so its demand is at least that; {headroom}"
     elif inputs.demand.is_throttled:
-        value, reason = best, f"what it serves at best; held back at {peak:,.0f}, its demand is unknown"
+        value, reason = best, f"its current maximum; throttled at {peak:,.0f}, its demand is unknown"
     elif kind is VolumeType.GP3:
-        value, reason = best, f"what it serves at best; its demand of {peak:,.0f} was not held back"
+        value, reason = best, f"its current maximum; its demand of {peak:,.0f} was not throttled"
     else:
-        reason = f"its demand of {peak:,.0f} was not held back; {headroom}"
+        reason = f"its demand of {peak:,.0f} was not throttled; {headroom}"
     return _SizedValue(value=value, unit="IOPS", reasons=(f"{value:,} IOPS: {reason}.",))
 
 
 def _min_iops_reasons(kind: VolumeType, inputs: _SizingInput) -> tuple[tuple[int, str], ...]:
     """The lower bounds of the IOPS with their reasons: what it serves now, and what its throughput needs."""
     if kind is VolumeType.GP3:
-        slowest = (inputs.current_max_iops, "what it serves at best")
+        slowest = (inputs.current_max_iops, "its current maximum")
         mib_s = min(GP3_MAX_MIB_S, max(inputs.required_mib_s, inputs.override.throughput_mib_s or 0))
     else:
-        slowest = (min(BURST_IOPS, ceil(inputs.demand.peak_iops or 0)), "the number that was served")
+        slowest = (min(BURST_IOPS, ceil(inputs.demand.peak_iops or 0)), "the highest number that was served")
         if inputs.demand.is_future:
-            slowest = (inputs.current_max_iops, "what it serves at best; the demand to come is not known")
+            slowest = (inputs.current_max_iops, "its current maximum; the future demand is unknown")
         mib_s = min(IO1_LARGE_OPERATION_MAX_MIB_S, inputs.required_mib_s)
     return slowest, (mib_s * IOPS_PER_MIB_S, f"{mib_s:,} MiB/s take that many, at 256 KiB an operation")
 
@@ -610,7 +610,9 @@ def _size_throughput(kind: VolumeType, inputs: _SizingInput, iops: int) -> _Size
         reason = f"{derived_mib_s:,} MiB/s follow from the IOPS of {kind} and cannot be set."
         return _SizedValue(value=derived_mib_s, unit="MiB/s", reasons=(reason,))
     detail = (
-        "what it has" if needed <= ceil(inputs.current_mib_s) else "what was seen, more than it should have"
+        "its current throughput"
+        if needed <= ceil(inputs.current_mib_s)
+        else "measured, and more than its maximum"
     )
     if requested is None:
         sized = _SizedValue(value=needed, unit="MiB/s", reasons=(f"{needed:,} MiB/s: {detail}.",))
@@ -618,4 +620,4 @@ def _size_throughput(kind: VolumeType, inputs: _SizingInput, iops: int) -> _Size
         sized = _SizedValue.from_request(requested, "MiB/s", is_exact=inputs.exact).require(needed, detail)
     maximum = min(GP3_MAX_MIB_S, iops // IOPS_PER_MIB_S)
     detail = f"gp3 allows 1 for every {IOPS_PER_MIB_S} of {iops:,} IOPS, and {GP3_MAX_MIB_S:,} at most"
-    return sized.at_least(GP3_MIN_MIB_S, "the least that gp3 takes").at_most(maximum, detail)
+    return sized.at_least(GP3_MIN_MIB_S, "the minimum of gp3").at_most(maximum, detail)

@@ -20,7 +20,7 @@ def caps_for(order: FlipOrder, policy: FlipPolicy) -> Caps:
 def fleet_cap_refusal(order: FlipOrder, away: int, policy: FlipPolicy) -> Refusal:
     """The refusal while ``away`` other volumes are flipped or on their way."""
     count_text = "1 volume is" if away == 1 else f"{away} volumes are"
-    reason = f"{count_text} away or on the way, and the policy's flip.fleet_cap is {policy.fleet_cap}"
+    reason = f"{count_text} flipped or being flipped, and the policy's flip.fleet_cap is {policy.fleet_cap}"
     volumes, _ = _draining_reserve(order, policy)
     if volumes:
         reason += f", {volumes} of them {_format_draining_reserve(policy)}"

@@ -186,7 +186,7 @@ def _check_missed_window(
         windows.missed_by.total_seconds(),
         now_s=now_s,
         parts=(
-            "Begun now, the flip",
+            "If it begins now, the flip",
             "Until then, the volume depends on its credits.",
             _who_acts(volume_settings.mode),
         ),
@@ -221,7 +221,7 @@ def _check_missed_window_in_flight(
         late_s,
         now_s=now_s,
         parts=(
-            "The flip under way",
+            "The flip in progress",
             "Until then, its performance is between the two.",
             f"{flip.reason}.",
         ),
@@ -295,7 +295,7 @@ def _evaluate_return(
         return FlipEvaluation(
             state=missed.state,
             events=missed.events,
-            blocked_reason=f"on its way to {flip.requested_config}",
+            blocked_reason=f"being modified to {flip.requested_config}",
         )
     windows, hold = volume_context.windows, volume_context.hold
     prohibition = None if flip.is_permanent else _prohibition(state, flip, volume_settings, policy)
@@ -306,7 +306,7 @@ def _evaluate_return(
             state=state, blocked_reason=f"left {flip.target}: its automatic return is not allowed"
         )
     elif is_critical:
-        result = FlipEvaluation(state=state, blocked_reason=f"kept {flip.target}: it is tagged critical")
+        result = FlipEvaluation(state=state, blocked_reason=f"stays {flip.target}: it is tagged critical")
     else:
         match return_trigger(flip, assessment, windows, policy=policy, now_s=now_s):
             case FlipTrigger() as trigger:

@@ -46,7 +46,7 @@ def accepted_event(
     )
     return Event(
         kind=EntryKind.ACCEPTED,
-        summary=f"is on its way to {flip.requested_config}",
+        summary=f"is being modified to {flip.requested_config}",
         details=(
             f"Requested by {flip.by}{reason_text}.",
             f"It was {previous_config(flip)}; this {_format_cost_change(_usd_per_month_more(flip))}.",

@@ -57,7 +57,7 @@ def choose_act_rule(settled_target: Target | None, policy: Policy) -> ActRule:
     if act_at is ActAt.CRITICAL:
         return ActRule(level=Level.CRITICAL, reason=f"flip.act_at is {act_at}")
     if settled_target is None:
-        return ActRule(level=Level.CRITICAL, reason="its target is not settled")
+        return ActRule(level=Level.CRITICAL, reason="its target is not known yet")
     kind = settled_target.configuration.volume_type
     if not settled_target.costs_no_more_than_gp2:
         return ActRule(level=Level.CRITICAL, reason=f"{kind} costs more than gp2")

@@ -163,7 +163,7 @@ def _modification_in_progress(plan: FlipPlan, _: Policy) -> Refusal | None:
         return Refusal(
             guard=Guard.MODIFICATION_IN_PROGRESS,
             reason=f"{flip.by} requested {flip.requested_config} at {format_instant(flip.requested_at_s)},"
-            " which is not settled yet",
+            " whose outcome is not known yet",
         )
     return None
 

@@ -57,7 +57,7 @@ def record_intent(plan: FlipPlan, revision: int, requested_at_s: int) -> Transit
         )
     event = Event(
         kind=EntryKind.INTENT,
-        summary=f"is to become {plan.target}, requested by {order.by}",
+        summary=f"will be modified to {plan.target}, requested by {order.by}",
         details=tuple(filter(None, (order.reason, _format_overrides(plan)))),
         facts={
             "intent_id": flip.intent_id,
@@ -106,7 +106,7 @@ def extend_stay(plan: FlipPlan, revision: int) -> Transition:
     period = "until it is flipped back" if until_s is None else f"until {format_instant(until_s)}"
     event = Event(
         kind=EntryKind.STAY_EXTENDED,
-        summary=f"is kept {flip.target} {period}, requested by {order.by}",
+        summary=f"stays {flip.target} {period}, requested by {order.by}",
         details=tuple(filter(None, (order.reason,))),
         facts=flip_facts(extended_flip),
     )

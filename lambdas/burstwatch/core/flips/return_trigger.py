@@ -26,14 +26,16 @@ def return_trigger(
 ) -> FlipTrigger | str:
     """The return of a flipped volume, or what it waits for in words."""
     if flip.status is not FlipStatus.ON_TARGET:
-        return f"on its way to {flip.requested_config}"
+        return f"being modified to {flip.requested_config}"
     if flip.is_permanent:
         return f"stays {flip.target}"
     if windows is not None and not windows.allows_return:
         occurrences = windows.running or windows.upcoming
         if not occurrences:
-            return f"kept {flip.target}: it cannot be read whether its window was started or stopped manually"
-        return f"kept {flip.target} for window {format_window_names(occurrences)}"
+            return (
+                f"stays {flip.target}: it cannot be read whether its window was started or stopped manually"
+            )
+        return f"stays {flip.target} for window {format_window_names(occurrences)}"
     wait_reason = _too_soon_reason(flip, policy.flip_back, now_s) or not_calm_reason(
         assessment, policy.flip_back, now_s=now_s
     )
@@ -56,7 +58,7 @@ def _too_soon_reason(flip: Flip, policy: FlipBackPolicy, now_s: float) -> str | 
         return (
             None
             if is_over
-            else f"{flip.by} wants it {flip.target} {format_until(flip.return_after_s, now_s)}"
+            else f"{flip.by} requested {flip.target} {format_until(flip.return_after_s, now_s)}"
         )
     stayed_s, dwell_s = now_s - (flip.reached_at_s or flip.requested_at_s), policy.dwell.total_seconds()
     if stayed_s >= dwell_s:

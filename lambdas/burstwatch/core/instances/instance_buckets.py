@@ -116,7 +116,7 @@ class DrainProof:
         unit = self.kind.rate_unit
         baseline = f"{self.baseline:,.4g} {unit}" if unit == "MiB/s" else f"{self.baseline:,.0f} {unit}"
         if self.maximum <= self.baseline:
-            return f"{self.instance_type} sustains its maximum of {baseline}, so it has no credits to lose"
+            return f"{self.instance_type} sustains its maximum of {baseline}, so its credits are never used"
         sustains = f"{baseline} that {self.instance_type} sustains"
         if self.volumes_limit is None:
             return f"what its volumes can serve together is not known; the limit is the {sustains}"

@@ -163,7 +163,7 @@ class CadencePolicy:
     # At 95 % the smallest volume lasts 29.5 min at worst: less 14 min of reserve, it can be swept every 15
     # min. At 90 % it could be swept only every 10 min, for half as much again.
     watch_below_pct: float = setting(
-        parse_pct, 95.0, "below this balance a volume is looked at closely (focus)"
+        parse_pct, 95.0, "below this balance a volume is polled closely (in focus)"
     )
     # Two points higher, so that a volume that stays at about 95 % does not enter and leave focus at every
     # poll.
@@ -175,10 +175,12 @@ class CadencePolicy:
         "CloudWatch shows a minute this long after its start, at the latest",
     )
     # EventBridge Scheduler starts a schedule at any time within its minute.
-    tick_slack: timedelta = setting(parse_duration, _MINUTE, "a tick comes at most this much late")
+    tick_slack: timedelta = setting(parse_duration, _MINUTE, "the longest delay of a tick")
     # For a person to read the alert and flip. A longer lead means shorter sweep intervals for every volume.
     act_lead: timedelta = setting(
-        parse_duration, timedelta(minutes=8), "time kept for acting between the first close look and empty"
+        parse_duration,
+        timedelta(minutes=8),
+        "time to react between the first poll in focus and an empty bucket",
     )
     sweep_tick: timedelta = setting(
         parse_duration, timedelta(minutes=5), "calm volumes are swept on this grid"
@@ -281,7 +283,7 @@ class LevelPolicy:
     critical_within: timedelta = setting(
         parse_duration,
         timedelta(minutes=15),
-        "critical when a drain that lasted twice as long ends within this time, 30m at most",
+        "critical when empty within this time, by a drain that has lasted twice the time left; 30m at most",
     )
     critical_leave: timedelta = setting(
         parse_duration, timedelta(minutes=30), "no longer critical when empty later than this"
@@ -380,7 +382,7 @@ class FlipPolicy:
     )
     # The caps bound what a mistake can do and cost; a fleet that needs more states its own numbers.
     fleet_cap: int = setting(
-        parse_count, 50, "volumes away from gp2 at once, or on their way", unit="volumes"
+        parse_count, 50, "volumes flipped or being flipped at the same time", unit="volumes"
     )
     spend_cap_usd: float = setting(
         parse_dollars,

@@ -70,7 +70,7 @@ class InstancePolicy:
     critical_within: timedelta = setting(
         parse_duration,
         timedelta(minutes=15),
-        "critical when a drain that lasted twice as long ends within this time, 30m at most",
+        "critical when empty within this time, by a drain that has lasted twice the time left; 30m at most",
     )
     warning_within: timedelta = setting(
         parse_duration, timedelta(minutes=60), "warning when empty within this time"
@@ -105,7 +105,7 @@ class EfsPolicy:
     critical_within: timedelta = setting(
         parse_duration,
         timedelta(hours=3),
-        "critical when a drain that lasted twice as long ends within this time, 5h at most",
+        "critical when empty within this time, by a drain that has lasted twice the time left; 5h at most",
     )
     warning_within: timedelta = setting(
         parse_duration, timedelta(hours=12), "warning when empty within this time"

@@ -518,7 +518,7 @@ def _parse_tag_terms(text: str) -> tuple[tuple[str, str | None], ...]:
     terms = [(term.strip(), _TAG_TERM.fullmatch(term.strip())) for term in text.split(",")]
     if invalid_terms := [term for term, match in terms if not match]:
         raise ValueError(
-            f"{invalid_terms[0]!r} chooses nothing; write tag:KEY=VALUE or tag:KEY, with commas between"
+            f"{invalid_terms[0]!r} selects nothing; write tag:KEY=VALUE or tag:KEY, with commas between"
         )
     return tuple((m[1].strip(), m[2] and m[2].strip()) for _, m in terms if m)
 

@@ -207,7 +207,7 @@ def describe_cpu_credits(database: DbInstance, credits_left: float | None) -> st
     if credits_left is None or credits_left > 0 or not database.has_cpu_credits:
         return None
     return (
-        f"Its CPU credits are empty (CPUCreditBalance): {database.instance_class} is held to its baseline"
+        f"Its CPU credits are empty (CPUCreditBalance): {database.instance_class} is at its baseline"
         " CPU. Faster storage does not change that; a larger class, or one without CPU credits, does."
     )
 

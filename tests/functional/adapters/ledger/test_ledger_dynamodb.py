@@ -623,11 +623,11 @@ def test_a_claim_with_a_lost_response_is_held_by_its_owner(table, ledger, second
 def test_without_a_response_the_error_mentions_a_possible_write(table, ledger, operation, change):
     table.faults = [Fault(operation, is_response_lost=True, times=2)]
     message = error_message(lambda: ledger.commit([change], channels=[]))
-    assert f"ledger {LOCATION} cannot be used, and this may have been written all the same" in message
+    assert f"ledger {LOCATION} cannot be used, and the write may have succeeded" in message
     assert set(ledger.states()) == {A}
 
 
 def test_a_transaction_that_is_still_in_progress_may_be_written_all_the_same(table, ledger):
     table.faults = [Fault("TransactWriteItems", "TransactionInProgressException", times=2)]
     message = error_message(lambda: ledger.commit([a_change()], channels=[]))
-    assert f"ledger {LOCATION} cannot be used, and this may have been written all the same" in message
+    assert f"ledger {LOCATION} cannot be used, and the write may have succeeded" in message

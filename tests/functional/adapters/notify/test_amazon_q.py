@@ -65,7 +65,7 @@ def test_an_alert_states_all_that_a_person_needs():
         1:3
     ] == [
         "See why: `burstctl explain vol-0123456789abcdef0 --region us-east-1`",
-        "Keep the watchdog off it: `burstctl hold vol-0123456789abcdef0 --region us-east-1 --for 2h"
+        "Stop automatic changes: `burstctl hold vol-0123456789abcdef0 --region us-east-1 --for 2h"
         " --reason 'looking at it'`",
     ]
     assert message["id"] == alert.alert_id

@@ -138,7 +138,7 @@ def test_an_alert_that_cannot_be_claimed_is_still_sent_with_a_note(client, sent_
     with refuse_next_call(client, "PutItem"):
         sending = sent_log.send_once("slack", "a1", send, lease_s=60)
     assert (sending.status, send.count) == (SendStatus.SENT, 1)
-    assert f"dynamodb:{TABLE} cannot remember what was sent" in sending.problem
+    assert f"dynamodb:{TABLE} cannot record what was sent" in sending.problem
     assert "AccessDenied" in sending.problem
 
 
@@ -146,7 +146,7 @@ def test_what_was_sent_and_not_marked_counts_as_sent(client, sent_log, send):
     with refuse_next_call(client, "UpdateItem"):
         sending = sent_log.send_once("slack", "a1", send, lease_s=60)
     assert (sending.status, send.count) == (SendStatus.SENT, 1)
-    assert "may come twice" in sending.problem
+    assert "may be sent twice" in sending.problem
 
 
 @pytest.mark.parametrize("operations", [["PutItem"], ["DeleteItem"], ["PutItem", "DeleteItem"]])

@@ -84,7 +84,7 @@ def test_a_message_has_what_is_urgent_first_and_the_ids_last():
         f"*What to do*\n```{an_alert().action}```",
         rendered_texts[3],
         "*See why*\n```burstctl explain vol-0123456789abcdef0 --region us-east-1```",
-        "*Keep the watchdog off it*\n```burstctl hold vol-0123456789abcdef0 --region us-east-1 --for 2h"
+        "*Stop automatic changes*\n```burstctl hold vol-0123456789abcdef0 --region us-east-1 --for 2h"
         " --reason 'looking at it'```",
         "*Kubernetes*\n`cluster prod`",
         "*Volume*\n`vol-0123456789abcdef0`",
@@ -98,7 +98,7 @@ def test_a_message_has_what_is_urgent_first_and_the_ids_last():
         "1,701,000 credits left; baseline 300 IOPS (100 GiB).",
         "The drain began at 17:37 UTC, at 100.0 %; since then it served 600 reads/s of 4 KiB and 1,800"
         " writes/s of 16 KiB (75 % writes).",
-        "It did the same at this hour on 5 of the last 7 days.",
+        "The same drain at this hour on 5 of the last 7 days.",
     ]
     assert_no_active_markup(payload)
     assert_within_slacks_limits(payload)

@@ -89,9 +89,9 @@ def test_a_drain_names_its_cause_to_people_and_to_programs(publish):
     for needed in (
         "Balance from 17:27 to 17:59 UTC: 100.0 % ▇▇·▇▆▅▅▃▂ 31.5 %",
         "since then it served 600 reads/s of 4 KiB and 1,800 writes/s of 16 KiB (75 % writes).",
-        "It did the same at this hour on 5 of the last 7 days.",
+        "The same drain at this hour on 5 of the last 7 days.",
         "See why:\n  burstctl explain vol-0123456789abcdef0 --region us-east-1",
-        "Keep the watchdog off it:\n  burstctl hold vol-0123456789abcdef0 --region us-east-1 --for 2h",
+        "Stop automatic changes:\n  burstctl hold vol-0123456789abcdef0 --region us-east-1 --for 2h",
     ):
         assert needed in body["email"]
     document = json.loads(body["lambda"])
@@ -105,7 +105,7 @@ def test_a_drain_names_its_cause_to_people_and_to_programs(publish):
 def test_an_e_mail_has_what_is_urgent_first_and_the_ids_last(publish):
     paragraphs = message_formats(publish(a_drain_alert_with_cause()))["email"].split("\n\n")
     assert [paragraph.split(" ")[0] for paragraph in paragraphs] == [
-        "CRITICAL:", "Burst", "What", "Balance", "See", "Keep", "Runbook:", "2026-11-20T18:00:35Z",
+        "CRITICAL:", "Burst", "What", "Balance", "See", "Stop", "Runbook:", "2026-11-20T18:00:35Z",
     ]  # fmt: skip
     assert paragraphs[-2].splitlines()[2:] == [
         "Kubernetes: cluster prod",
@@ -248,7 +248,7 @@ def test_a_fifo_topic_keeps_order_per_volume_and_drops_repeats(publish, alert, g
         ("AuthorizationError", True, "grant sns:Publish"),
         ("KMSAccessDenied", True, "allow kms:GenerateDataKey"),
         ("KMSDisabled", True, "enable the topic's key"),
-        ("InvalidParameter", True, "check that the ARN"),
+        ("InvalidParameter", True, "check the ARN"),
         ("InvalidClientTokenId", True, "run aws sso login"),
         ("Throttled", False, "next pass"),
         ("KMSThrottling", False, "next pass"),

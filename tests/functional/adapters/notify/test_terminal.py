@@ -190,7 +190,7 @@ def test_a_drain_names_what_to_paste():
     text = render_alert(a_drain_alert_with_cause())
     explain = "  See why:\n    burstctl explain vol-0123456789abcdef0 --region us-east-1\n"
     assert explain in text
-    assert "  Keep the watchdog off it:\n    burstctl hold vol-0123456789abcdef0" in text
+    assert "  Stop automatic changes:\n    burstctl hold vol-0123456789abcdef0" in text
 
 
 def test_a_stream_that_is_closed_is_a_permanent_error():

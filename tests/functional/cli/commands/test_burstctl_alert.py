@@ -145,7 +145,8 @@ def test_one_failed_channel_hides_no_other_and_has_its_next_step(cli, lab, topic
 
     assert result.code == 1
     assert "BROKEN   slack" in result.out
-    assert "Slack refused the alert (HTTP 403, invalid_token):\n    make a new incoming webhook" in result.out
+    refusal = "Slack refused the alert (HTTP 403, invalid_token)\n    To fix it: make a new incoming webhook"
+    assert refusal in result.out
     assert "ok       sns" in result.out
     assert SECRET not in result.out + result.err
 

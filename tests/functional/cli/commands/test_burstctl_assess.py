@@ -51,8 +51,8 @@ def test_words_go_to_stderr_totals_calls_dollars_the_age_of_the_data_and_what_to
     # every 15 min: 2,880 looks in 30 days, $0.0288 each; critical: every minute, three metrics, $1.296
     assert effort == (
         "newest datapoint 60 s old; 9 calls to AWS, 4 metrics read for $0.00004;"
-        " watching costs $0.06 a month while all are calm,"
-        " $1.32 as they are now"
+        " watching costs $1.32 a month at this activity,"
+        " $0.06 while all are calm"
     )
     assert next_commands == [
         f"next: burstctl explain {critical}",
@@ -293,7 +293,7 @@ def test_of_a_large_fleet_the_urgent_are_shown_and_the_calm_are_counted(cli, lab
     assert [line.split()[0] for line in result.out.splitlines()[:2]] == ["LEVEL", "warning"]
     assert result.out.splitlines()[2:] == [
         "and 26 calm volumes, lowest 96.2 %",
-        "and 29 unwatched resources: 28 no such bucket, 1 cannot become empty",
+        "and 29 unwatched resources: 28 no burst bucket, 1 cannot become empty",
         "(--all shows everything)",
     ]
     assert len(cli.run("assess", "--all", "--kind", "ebs").out.splitlines()) == 1 + 28

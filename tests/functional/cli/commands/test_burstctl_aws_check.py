@@ -474,7 +474,7 @@ def test_what_cannot_be_removed_is_named_and_the_next_clean_up_removes_it(checks
 
     assert result.code == 1
     assert [item["kind"] for item in result.document["left"]] == ["volume"]
-    assert "try again with burstctl aws-check --clean-up" in result.err
+    assert "fix: try again with burstctl aws-check --clean-up" in result.err
     lab.faults.clear()
     assert checks.run("--clean-up", "--yes").code == 0
     assert leftover_resources(lab) == []

@@ -194,7 +194,7 @@ def test_the_fleet_output_has_totals_then_the_most_throttled_then_assumptions_in
     lines = result.out.splitlines()
     assert max(map(len, lines)) <= COLUMNS
     assert (
-        "Had this policy run for the last 1 day on 2 volumes in us-east-1, all in mode auto:"
+        "With this policy, the last day of 2 volumes in us-east-1, all in mode auto, would have had:"
         in join_lines(result.out)
     )
     assert [line.split()[0] for line in lines if line.startswith("vol-")] == [drained]
@@ -223,7 +223,7 @@ def test_one_volume_is_shown_with_its_history_line_by_line(cli, lab):
     assert f"{volume_id} (ci-7), gp2, 100 GiB, on i-" in result.out
     assert "2026-11-20 UTC\n" in result.out
     assert "alert BurstBalanceDraining: CRITICAL: ci-7" in join_lines(result.out)
-    assert "is on its way to io1 with 3,125 IOPS" in join_lines(result.out)
+    assert "is being modified to io1 with 3,125 IOPS" in join_lines(result.out)
     assert "is gp2 again, as before" in join_lines(result.out)
     assert "delivered to" not in result.out
 
@@ -317,7 +317,7 @@ def test_volumes_that_cannot_drain_were_never_gp2_or_are_ignored_are_left_out_an
     ignored = add(lab, "tmp", tags={"burstwatch:ignore": "true"})
     other = add(lab, "other", volume_type="gp3")
     result = cli.run("backtest", "--days", "1")
-    assert "on 1 volume in" in join_lines(result.out)
+    assert "of 1 volume in" in join_lines(result.out)
     assert f"not replayed: {large}: gp2 of 2,000 GiB cannot run out of credits" in result.err
     assert f"ignored by tag: {ignored}" in result.err
     result = cli.run("backtest", other, "--days", "1")

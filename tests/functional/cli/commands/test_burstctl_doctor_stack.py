@@ -118,7 +118,7 @@ def test_a_healthy_stack_and_what_is_queried_about_it(cli, lab, cloudformation):
     }
     assert [finding["seen"] for finding in findings_for(result, "queues")] == ["none"] * 3
     assert single_finding(result, "alarms")["seen"] == "1 of 1 are quiet"
-    assert single_finding(result, "subscriptions")["seen"] == "heard by email"
+    assert single_finding(result, "subscriptions")["seen"] == "received by email"
     assert (
         "/burstwatch/burstwatch/policy, as deployed, 11 of 8,192 bytes"
         in single_finding(result, "policy")["seen"]
@@ -238,10 +238,10 @@ def test_a_stopped_watchdog_whose_alerts_would_not_arrive(cli, lab):
         ("focus", "broken"),
     }
     assert findings_for(result, "heartbeat")[0]["page"] == "runbooks/WatchdogSilent.md"
-    assert single_finding(result, "subscriptions")["seen"] == "heard by Slack"
+    assert single_finding(result, "subscriptions")["seen"] == "received by Slack"
     finding = single_finding(result, "slack")
     assert finding["verdict"] == "broken"
-    assert "is to be in the secret gone, which is not there" in finding["seen"]
+    assert "reads its webhook from the secret gone, which does not exist" in finding["seen"]
     outdated, mismatch = findings_for(result, "policy")
     assert outdated["commands"] == ["burstctl policy push --withdraw --region us-east-1"]
     assert (mismatch["about"], mismatch["verdict"]) == ("mode.opt_in_tag", "broken")

@@ -174,7 +174,7 @@ def test_the_plan_lists_what_is_lost_what_would_be_reported_and_what_it_costs(cl
     # Needed are 4 / 0.95 r + 2.2 = 14.8 min for an idle one, and more for what 20 operations may take
     assert result.code == 0
     text = " ".join(result.out.split())
-    assert "Meant for a volume that may lose its burst: it may return with no credits at all" in text
+    assert "Only for a volume that may lose its burst: it may return with no credits at all" in text
     assert "Now 58.0 % of its burst balance in the minute from 17:58 UTC, 20.0 IOPS" in text
     assert "stay for 17 min, long enough to distinguish refilled from kept" in text
     assert "$10.00 -> $207.50 a month while it is away: $0.08 more in all" in text
@@ -283,7 +283,7 @@ def test_the_experiment_is_refused_when_it_would_do_harm_or_be_inconclusive(cli,
             "critical",
             "use a less important volume",
         ),
-        set_up_volume(lab, 70, load="steady:1500", **late): ("alert", "an alert is going on, warning"),
+        set_up_volume(lab, 70, load="steady:1500", **late): ("alert", "it has an open alert, warning"),
         set_up_volume(lab, 40, attached=False, **late): ("no_data", "detached"),
         set_up_volume(lab, 40, size_gib=1000, **late): ("no_balance", "take a gp2 below 1,000 GiB"),
         set_up_volume(lab, 40, volume_type="gp3", **late): ("no_balance", "a gp3 of 100 GiB"),
@@ -370,10 +370,10 @@ def test_after_an_interruption_the_same_command_continues_without_a_question(cli
     assert first.code == 130
     assert "run it again to resume, or with --abandon to return it at once: burstctl experiment" in first.err
     assert dry_run.code == 0
-    assert dry_run.out.startswith(f"{volume_id} is ")
+    assert dry_run.out.startswith(f"{volume_id} will be modified to io1")
     assert second.code == 0
     assert second.out.startswith("Kept. ")
-    assert f"going on: {volume_id} is " in second.err
+    assert f"going on: {volume_id} will be modified to io1" in second.err
     assert modification_targets(lab, volume_id) == ["io1", "gp2"]
     assert holds(cli) == []
 
@@ -787,7 +787,10 @@ def test_every_ending_reports_where_the_volume_is_and_how_to_continue(cli, lab, 
     text = " ".join(result.err.split())
     assert result.code == 1
     assert result.error_lines == ["error: the disk is full"]
-    assert f"it stopped here: {volume_id} is to become io1 with 3,000 IOPS; run it again to resume" in text
+    assert (
+        f"it stopped here: {volume_id} will be modified to io1 with 3,000 IOPS; run it again to resume"
+        in text
+    )
     assert f"burstctl experiment credit-reset {volume_id}" in text
 
 

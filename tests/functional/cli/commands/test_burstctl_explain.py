@@ -49,7 +49,7 @@ def test_the_arithmetic_of_a_draining_volume(cli, lab):
     assert by_topic["Served"] == "300 reads/s and 900 writes/s over the newest five minutes"
     assert by_topic["Look"] == (
         "every 60 s, in focus: 41.0 % lasts 820 s at worst, no longer than the 840 s reserved for lag,"
-        " slack and acting, so it is looked at as often as possible"
+        " slack and acting, so it is polled as often as possible"
     )
     assert by_topic["Next step"] == "you: flip it (mode is propose; ok before, now warning)"
     assert by_topic["Ledger"] == "there is no flip, hold or alert of this volume"
@@ -66,7 +66,7 @@ def test_the_drain_that_decides_and_why(cli, lab):
     believed = lines_by_topic(cli.run("explain", add_warning(lab), "--verbose"))["Drains"]
     # 41 % last 41 min at 900/s: only a drain that has lasted 14 min may say so
     assert "over 15 min: 900 credits/s, empty in 41 min <-" in believed
-    assert believed.endswith("of such drains the one that ends soonest speaks")
+    assert believed.endswith("of those within it, the soonest to empty counts")
 
 
 def test_a_drain_too_short_to_extrapolate_is_not_used(cli, lab):
@@ -77,8 +77,8 @@ def test_a_drain_too_short_to_extrapolate_is_not_used(cli, lab):
     by_topic = lines_by_topic(result)
 
     assert by_topic["Level"].startswith("watch")
-    assert "so the longest speaks, unbelieved" in by_topic["Drains"]
-    assert "not believed, so it enters no level" in by_topic["Estimate"]
+    assert "so the longest is shown and sets no level" in by_topic["Drains"]
+    assert "longer than the drain allows, so it sets no level" in by_topic["Estimate"]
 
 
 def test_a_refilling_volume_has_no_estimate(cli, lab):
@@ -88,7 +88,7 @@ def test_a_refilling_volume_has_no_estimate(cli, lab):
 
     assert by_topic["Estimate"] == "none: refilling, full in 2 h"
     assert "Began" not in by_topic
-    assert "no drain is believed" in by_topic["Drains"]
+    assert "so no drain is used" in by_topic["Drains"]
     assert by_topic["Level"].startswith("watch: the balance is below 97 %")
 
 
@@ -98,7 +98,7 @@ def test_a_calm_volume_is_evaluated_in_the_sweep(cli, lab):
     # 95 % of 5,400,000 / 2,700 = 1,900 s; 1,900 - 840 = 1,060 s: three sweep ticks of five minutes
     assert by_topic["Look"] == (
         "every 15 min, in the sweep: 95 % lasts 1,900 s at worst; less the 840 s reserved for lag, slack"
-        " and acting, 1,060 s are left"
+        " and acting, 1,060 s remain"
     )
 
 
@@ -237,7 +237,7 @@ def test_what_would_refuse_a_flip_now(cli, lab):
     result = cli.run("explain", opted_in)
     assert "held: everything is on hold by" in lines_by_topic(result)["Guards"]
     assert lines_by_topic(result)["Hold"].startswith(
-        "everything is kept as it is for 60 min (until 19:00 UTC)"
+        "all automatic changes are on hold for 60 min (until 19:00 UTC)"
     )
 
 
@@ -248,7 +248,7 @@ def test_the_caps_are_checked_as_well(cli, lab):
 
     by_topic = lines_by_topic(cli.run("explain", waiting))["Guards"]
 
-    assert "fleet_cap: 1 volume is away or on the way, and the policy's flip.fleet_cap is 1" in by_topic
+    assert "fleet_cap: 1 volume is flipped or being flipped, and the policy's flip.fleet_cap is 1" in by_topic
     assert by_topic.endswith("how to go on: burstctl runbook FlipRefused")
 
 
@@ -257,7 +257,7 @@ def test_the_status_of_a_flip_and_what_its_return_waits_for(cli, lab):
     cli.run("flip", volume_id, "--to", "io1", "--iops", "4000", "--for", "6h", "--yes")
 
     result = cli.run("explain", volume_id)
-    assert lines_by_topic(result)["Flip"].startswith("on its way to io1 with 4,000 IOPS, requested by")
+    assert lines_by_topic(result)["Flip"].startswith("being modified to io1 with 4,000 IOPS, requested by")
     assert "Guards" not in lines_by_topic(result), "it is under way"
     assert lines_by_topic(result)["Quota"].startswith("1 of AWS's 4 modifications in 24 h is used (18:00 by")
 
@@ -266,8 +266,8 @@ def test_the_status_of_a_flip_and_what_its_return_waits_for(cli, lab):
     result = cli.run("explain", volume_id)
     by_topic = lines_by_topic(result)
     assert "is on io1 with 4,000 IOPS since 19:00 UTC" in by_topic["Flip"]
-    assert "it was gp2" in by_topic["Flip"]
-    assert "wants it io1 with 4,000 IOPS for 5 h (until 00:00 Sat UTC)" in by_topic["Next step"]
+    assert "original type: gp2" in by_topic["Flip"]
+    assert "requested io1 with 4,000 IOPS for 5 h (until 00:00 Sat UTC)" in by_topic["Next step"]
     assert by_topic["Guards"] == "none refuses its return to gp2 by the watchdog now"
     assert max(map(len, result.out.splitlines())) <= 80
 

@@ -52,19 +52,19 @@ def test_the_plan_states_what_why_for_how_much_and_what_undoes_it(cli, lab):
         f"{volume_id} (build-3), gp2, 100 GiB, on i-0123456789abcdef0 as",
         "/dev/xvda",
         "Change    gp2 -> gp3 with 3,000 IOPS and 128 MiB/s",
-        "Why       3,000 IOPS: what it serves at best; its demand of 1,200 was not held",
-        "            back.",
-        "          128 MiB/s: what it has.",
+        "Why       3,000 IOPS: its current maximum; its demand of 1,200 was not",
+        "            throttled.",
+        "          128 MiB/s: its current throughput.",
         "Takes     AWS is expected to take 15 min to 50 min for 100 GiB; empty in about",
         "            40 min; reduce load until then.",
         "Cost      $10.00 a month ($0.0137 an hour) -> $8.12 a month ($0.0111 an hour)",
         "          $1.88 less each month",
-        "          $0.02 less for the 6h asked for",
-        "Beside    gp3   gp3 with 3,000 IOPS and 128 MiB/s            $8.12 a month  <-",
+        "          $0.02 less for the 6h requested",
+        "Options   gp3   gp3 with 3,000 IOPS and 128 MiB/s            $8.12 a month  <-",
         "          io1   io1 with 3,000 IOPS                        $207.50 a month",
         "          io2   io2 with 3,000 IOPS                        $207.50 a month",
         "          stay  gp2                                         $10.00 a month",
-        "Then      returns when the requested time is over and its load is calm, at the",
+        "After     returns when the requested time is over and its load is calm, at the",
         "            earliest in 6 h (00:00 Sat UTC)",
         "Quota     0 of AWS's 4 modifications in 24 h are used, this is number 1",
         "AWS       allows it to this identity (dry run)",
@@ -303,7 +303,7 @@ def test_an_exhausted_volume_gets_what_it_had_while_it_had_credits(cli, lab):
     result = cli.run("flip", add_exhausted(lab), "--to", "io1", "--yes", "--json")
 
     assert result.document["plans"][0]["target"]["iops"] == 3000
-    assert "held back at 300, its demand is unknown" in result.document["plans"][0]["reasons"][0]
+    assert "throttled at 300, its demand is unknown" in result.document["plans"][0]["reasons"][0]
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_an_exhausted_volume_gets_what_it_had_while_it_had_credits(cli, lab):
             ["--where", "tag:role=ci"],
             "VOLUME and --where are mutually exclusive. fix: select volumes either by VOLUME or by",
         ),
-        (["--where", "role=ci"], "'role=ci' chooses nothing. fix: write tag:KEY=VALUE or tag:KEY"),
+        (["--where", "role=ci"], "'role=ci' selects nothing. fix: write tag:KEY=VALUE or tag:KEY"),
     ],
 )
 def test_a_usage_error_is_one_sentence_before_any_call(cli, lab, arguments, message):
@@ -375,7 +375,7 @@ def test_a_hold_refuses_and_shows_and_can_be_overridden_for_a_reason(cli, lab):
 
     assert refused.code == 4
     assert "Refused   held: it is on hold by anna (user/moto): restore test; it ends" in refused.out
-    assert f"hold: {volume_id} is kept as it is for 6 h (until 00:00 Sat UTC), by anna" in refused.err
+    assert f"hold: {volume_id} is on hold for 6 h (until 00:00 Sat UTC), by anna" in refused.err
     assert "to do it anyway: --override held --reason TEXT" in refused.err
     assert "how to go on: burstctl runbook FlipRefused" in refused.err
     assert cli.run("flip", volume_id, "--yes", "--exit-zero").code == 0
@@ -626,9 +626,9 @@ def test_a_flip_in_progress_is_reported_and_not_priced_as_a_change(cli, lab):
     early_words, again_words = (" ".join(result.out.split()) for result in (early, second_result))
     target = "gp3 with 3,000 IOPS and 128 MiB/s"
     by = "requested by anna (user/moto) 1 min ago (18:00 UTC)"
-    assert f"Now on its way to {target}, {by}" in early_words
+    assert f"Now being modified to {target}, {by}" in early_words
     assert f"when it is done, burstctl flip-back {volume_id} returns it to gp2" in early_words
-    assert "Now on its way back to gp2 already, requested by anna (user/moto) " in again_words
+    assert "Now being modified back to gp2, requested by anna (user/moto) " in again_words
     for result, expected in ((early, early_words), (second_result, again_words)):
         assert "Refused modification_in_progress: its modification is " in expected
         assert not [
@@ -693,14 +693,14 @@ def test_a_volume_already_on_the_requested_target_is_only_extended(cli, lab):
 
     assert result.code == 0
     text = " ".join(result.out.split())
-    assert "Change only how long; so far it stays, requested by anna (user/moto) " in text
+    assert "Change only how long; now it stays, requested by anna (user/moto) " in text
     assert "It is gp3 with 3,000 IOPS and 128 MiB/s already, by its flip: no request to AWS." in text
-    assert "1 volume: 0 to be modified, 1 kept as it is" in text
+    assert "1 volume: 0 to be modified, 1 unchanged" in text
     assert "Quota" not in text
     assert "Keep 1 volume? [y/N]" in result.err
     assert f"WARNING: nothing will return {volume_id} when the time is over" in result.err
     # 19:00 and six hours
-    assert "is kept gp3 with 3,000 IOPS and 128 MiB/s until 2026-11-21T01:00:00Z, requested by anna" in text
+    assert "stays gp3 with 3,000 IOPS and 128 MiB/s until 2026-11-21T01:00:00Z, requested by anna" in text
     assert count_modify_calls(lab) == before
     flip = flip_of(cli, volume_id)
     assert (flip.is_permanent, flip.return_after_s) == (False, lab.clock.now_s() + 6 * AN_HOUR_S)
@@ -708,9 +708,7 @@ def test_a_volume_already_on_the_requested_target_is_only_extended(cli, lab):
     history = " ".join(cli.run("history", volume_id).out.split())
     assert "until 2026-11-21T01:00:00Z, requested by anna (user/moto) INC-7" in history
     second_result = " ".join(cli.run("flip", volume_id, "--for", "9h", "--dry-run").out.split())
-    assert (
-        "only how long; so far for 6 h (until 01:00 Sat UTC), requested by anna (user/moto) " in second_result
-    )
+    assert "only how long; now for 6 h (until 01:00 Sat UTC), requested by anna (user/moto) " in second_result
 
 
 def test_the_duration_can_be_set_while_a_flip_is_in_progress(cli, lab):
@@ -722,7 +720,7 @@ def test_the_duration_can_be_set_while_a_flip_is_in_progress(cli, lab):
     result = cli.run("flip", volume_id, "--for", "6h", "--yes")
 
     assert result.code == 0
-    assert "only how long; so far it stays" in " ".join(result.out.split())
+    assert "only how long; now it stays" in " ".join(result.out.split())
     assert count_modify_calls(lab) == before
     lab.clock.advance(AN_HOUR_S)
     cli.run("watch", "--once")
@@ -934,8 +932,10 @@ def test_a_return_the_watchdog_would_undo_names_how_to_prevent_that(cli, lab, ta
     result = cli.run("flip-back", volume_id, "--dry-run")
 
     text = " ".join(result.out.split())
-    assert f"the watchdog moves it out again: {why}; burstctl hold {volume_id} --for" in text
-    assert "--reason … keeps it here" in text
+    assert (
+        f"the watchdog would flip it again: {why}; to prevent that: burstctl hold {volume_id} --for" in text
+    )
+    assert "--reason …" in text
     assert max(map(len, result.out.splitlines())) <= 80
 
 

@@ -47,12 +47,12 @@ def test_the_history_of_a_flip_and_its_return(cli, lab):
         "18:00 level ok -> critical",
         "18:00 alert BurstBalanceDraining: CRITICAL: ci-7 is empty in about 10 min",
         "delivered to terminal",
-        "18:00 is to become io1 with 4,000 IOPS, requested by anna (user/moto) INC-7",
-        "18:00 is on its way to io1 with 4,000 IOPS Requested by anna (user/moto)",
+        "18:00 will be modified to io1 with 4,000 IOPS, requested by anna (user/moto) INC-7",
+        "18:00 is being modified to io1 with 4,000 IOPS Requested by anna (user/moto)",
         "It was gp2; this costs $262.50 a month more",
         "18:00 alert VolumeFlipped",
         "18:40 is io1 with 4,000 IOPS now",
-        "19:20 is to become gp2, requested by watchdog calm for 30 min",
+        "19:20 will be modified to gp2, requested by watchdog calm for 30 min",
         "It was away for 80 min, which cost $0.48 more.",
         "is gp2 again, as before",
         f"{volume_id} now",
@@ -77,11 +77,11 @@ def test_the_current_state_of_a_flipped_volume(cli, lab):
     history = history_lines(cli, volume_id)
 
     assert "Flip is on gp3 with 3,750 IOPS and 128 MiB/s since 19:00 UTC" in history
-    assert "it was gp2, which is kept in mind until it is that again" in history
-    assert "anna (user/moto) wants it so for 5 h (until 00:00 Sat UTC), then until it is calm" in history
+    assert "original type: gp2, recorded until it returns" in history
+    assert "anna (user/moto) requested it for 5 h (until 00:00 Sat UTC); then it returns when calm" in history
     # 1.87 / 730 for one hour
     assert "costs $1.87 more a month than before; so far $0.0026 more, at us-east-1 list prices" in history
-    assert f"Hold {volume_id} is kept as it is for 60 min (until 20:00 UTC), by anna (user/moto)" in history
+    assert f"Hold {volume_id} is on hold for 60 min (until 20:00 UTC), by anna (user/moto)" in history
     assert "19:00 it is put on hold for 60 min (until 20:00 UTC) by anna (user/moto): restore test" in history
 
 
@@ -111,7 +111,7 @@ def test_a_hold_on_everything_is_in_each_volume_history(cli, lab):
     history = history_lines(cli, volume_id)
     assert "everything is put on hold for 60 min (until 19:00 UTC) by anna (user/moto): INC-42" in history
     assert "the hold on everything is lifted by anna (user/moto); it was: INC-42" in history
-    assert "the ledger has no event, flip or alert of it" in cli.run("history", other_id).err
+    assert "the ledger has no event, flip or alert for it" in cli.run("history", other_id).err
 
 
 def test_a_volume_long_deleted_has_its_history_without_a_call_to_aws(cli, lab):
@@ -155,7 +155,7 @@ def test_most_volumes_have_no_history(cli, lab):
     result = cli.run("history", "calm")
 
     assert (result.code, result.out) == (0, "")
-    assert f"{volume_id} (calm): the ledger has no event, flip or alert of it" in result.err
+    assert f"{volume_id} (calm): the ledger has no event, flip or alert for it" in result.err
     assert not cli.ledger_path.parent.exists()
     document = cli.run("history", volume_id, "--json").document
     assert document["entries"] == []

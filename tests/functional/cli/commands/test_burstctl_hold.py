@@ -40,7 +40,7 @@ def test_a_hold_states_what_until_when_who_and_why(cli, lab):
 
     assert result.code == 0
     assert result.out == (
-        f"{volume_id} is kept as it is for 6 h (until 00:00 Sat UTC), by anna\n  (user/moto): restore test\n"
+        f"{volume_id} is on hold for 6 h (until 00:00 Sat UTC), by anna\n  (user/moto): restore test\n"
         "This reaches only watchdogs in us-east-1 (account 123456789012) that use this\n"
         "  ledger; no stack is deployed there. Other regions are not affected.\n"
     )
@@ -52,7 +52,9 @@ def test_the_kill_switch_shows_in_every_output(cli, lab):
     cli.run("watch", "--once")
     place_hold(cli, "--all", reason="INC-42")
 
-    text = "hold: everything is kept as it is for 6 h (until 00:00 Sat UTC), by anna (user/moto): INC-42"
+    text = (
+        "hold: all automatic changes are on hold for 6 h (until 00:00 Sat UTC), by anna (user/moto): INC-42"
+    )
     for arguments in (
         ["assess"],
         ["explain", volume_id],
@@ -86,9 +88,7 @@ def test_a_new_hold_takes_the_place_of_the_old_one(cli, lab):
 
     result = place_hold(cli, volume_id, lasts="1h", reason="shorter")
 
-    assert f"no longer counts: {volume_id} is kept as it is for 6 h (until 00:00 Sat UTC)" in " ".join(
-        result.err.split()
-    )
+    assert f"replaced: {volume_id} is on hold for 6 h (until 00:00 Sat UTC)" in " ".join(result.err.split())
     assert "until 19:00 UTC" in result.out
 
 
@@ -105,7 +105,7 @@ def test_a_new_hold_on_a_volume_reports_that_it_replaces_one_that_cannot_be_read
 
     result = place_hold(cli, volume_id, lasts="1h", reason="shorter")
 
-    assert f"no longer counts: the hold on {volume_id}, which cannot be read" in result.err
+    assert f"replaced: the hold on {volume_id}, which cannot be read" in result.err
     assert "everything is held until" not in result.err
 
 
@@ -153,7 +153,7 @@ def test_a_modification_in_progress_continues_and_that_is_reported(cli, lab):
 
     result = place_hold(cli, "--all")
 
-    assert "on their way already, which cannot be stopped: 1" in result.err
+    assert "modifications in progress, which cannot be stopped: 1" in result.err
 
 
 def test_a_volume_that_does_not_exist_is_not_held_and_the_others_are(cli, lab):
@@ -231,10 +231,10 @@ def test_a_release_gives_up_what_cannot_be_read_and_its_history_keeps_it(cli, la
         assert ledger.states() == {}
         assert ledger.entries(volume_id)[-1].body["gave_up"] == '{"x'
     history = " ".join(cli.run("history", volume_id).out.split())
-    assert 'gave up its state in the ledger, which could not be read; it began with: {"x' in history
+    assert 'discarded its state in the ledger, which could not be read; it began with: {"x' in history
     assert "its hold is lifted" not in history
     assert cli.run("watch", "--once").code == 3
-    assert "there is no hold to release" in cli.run("release", volume_id).err
+    assert "not on hold, nothing released" in cli.run("release", volume_id).err
 
 
 def test_an_entry_of_a_later_version_is_left_out_and_reported(cli, lab):
@@ -281,7 +281,7 @@ def test_the_output_of_a_hold_on_stderr_fits_80_columns(cli, lab):
 
     result = place_hold(cli, "--all")
 
-    [line] = [line for line in result.err.splitlines() if line.startswith("no longer counts: ")]
+    [line] = [line for line in result.err.splitlines() if line.startswith("replaced: ")]
     assert len(line) <= 80
 
 
@@ -329,7 +329,7 @@ def test_release_lists_what_it_released_and_then_that_there_is_nothing(cli, lab)
 
     assert first.out.startswith(f"{volume_id}: released; it would have been on hold for 6 h (until")
     assert (second.code, second.out) == (0, "")
-    assert f"{volume_id}: there is no hold to release" in second.err
+    assert f"{volume_id}: not on hold, nothing released" in second.err
     assert cli.entry_kinds(volume_id) == ["held", "released"]
 
 
@@ -344,7 +344,7 @@ def test_the_holds_that_stay_are_reported(cli, lab):
     place_hold(cli, "--all", reason="INC-42")
 
     result = cli.run("release", volume_id)
-    assert "hold: everything is kept as it is for 6 h (until" in result.err
+    assert "hold: all automatic changes are on hold for 6 h (until" in result.err
     place_hold(cli, volume_id)
     result = cli.run("release", "--all", "--json")
     assert [item["volume_id"] for item in result.document["holds"]] == [volume_id]

@@ -102,4 +102,4 @@ def test_an_instance_without_events_has_an_empty_history(cli, lab):
     add_lab_instance(lab, INSTANCE)
     result = cli.run("history", INSTANCE)
     assert (result.code, result.out) == (0, "")
-    assert f"{INSTANCE} (build-host): the ledger has no event, flip or alert of it" in result.err
+    assert f"{INSTANCE} (build-host): the ledger has no event, flip or alert for it" in result.err

@@ -399,7 +399,7 @@ def test_a_policy_that_turns_bad_alerts_once_and_the_last_good_one_stays(cli, fa
     result = cli.run("watch", "--passes", "5")
 
     assert in_force == ["0:30:00"] * 4 + ["1:00:00"], "good, good, bad, bad, mended"
-    assert result.err.count("policy rejected; the last good one stays in force") == 1
+    assert result.err.count("policy rejected; the last valid one stays in force") == 1
     assert "policy.yaml:3: levels.warning_within: 'soon' is not a valid duration" in result.err
     assert "burstctl policy check policy.yaml" in result.err
     assert "policy: policy.yaml (found here) is good and in force from now on" in result.err

@@ -84,7 +84,7 @@ def test_without_act_it_reports_that_it_modifies_nothing(cli, lab):
 
     assert result.code == 3
     assert "modifies nothing: it decides and alerts; --act lets it flip" in result.err.splitlines()
-    assert f"left undone without --act: {volume_id} (ci-7): critical: at this pace" in result.err
+    assert f"would flip with --act: {volume_id} (ci-7): critical: at this pace" in result.err
     assert count_modify_calls(lab) == 0
 
 
@@ -115,7 +115,7 @@ def test_a_flip_in_progress_is_reported_and_marked_in_every_pass(cli, lab):
     result = run_passes(cli, lab, 1, every_s=60)
 
     assert result.code == 3, "it is still critical, and was flipped in an earlier run"
-    assert f"in flight: {volume_id} (ci-7): on its way to gp3 with 3,750 IOPS and 128 MiB/s" in result.err
+    assert f"in flight: {volume_id} (ci-7): being modified to gp3 with 3,750 IOPS and 128 MiB/s" in result.err
     assert "-> gp3, 3,750 IOPS" in result.out
 
 
@@ -130,7 +130,7 @@ def test_a_refusal_names_its_guard_its_reason_and_its_end_in_every_pass(cli, lab
         assert item.code == 4
         assert f"refused: {volume_id} (etcd-1): held: everything is on hold by" in item.err
         assert "INC-42, until 2026-11-21T18:00:00Z" in item.err
-        assert "hold: everything is kept as it is for 24 h (until 18:00 Sat UTC), by" in item.err
+        assert "hold: all automatic changes are on hold for 24 h (until 18:00 Sat UTC), by" in item.err
         assert "refused: held" in item.out
         assert "how to go on: burstctl runbook FlipRefused" in item.err
     assert ": etcd-1 was not flipped to " in first.err
@@ -263,7 +263,7 @@ def test_assess_shows_the_state_of_flips_and_holds(cli, lab):
     rows = {line.split()[1]: line for line in result.out.splitlines()}
     assert "-> io1, 3,750 IOPS" in rows[flipped]
     assert " held " in rows[held]
-    assert f"hold: {held} is kept as it is for 6 h (until 00:00 Sat UTC), by" in result.err
+    assert f"hold: {held} is on hold for 6 h (until 00:00 Sat UTC), by" in result.err
     volumes = {volume["volume_id"]: volume for volume in cli.run("assess", "--json").document["volumes"]}
     assert volumes[flipped]["flip"]["target"]["volume_type"] == "io1"
 

@@ -52,13 +52,14 @@ def test_every_window_is_listed_on_its_own_clocks_and_in_utc(cli, lab):
     result = cli.run("window", "list")
 
     assert result.code == 0
-    assert "nightly Now leads to its next start: volumes are being moved" in normalised_output(result)
+    assert "nightly Now its next start is near: volumes are being flipped" in normalised_output(result)
     assert (
         "Next Fri 2026-11-20 20:00 Europe/Berlin (2026-11-20T19:00:00Z)"
         " to Fri 2026-11-20 23:00 Europe/Berlin (2026-11-20T22:00:00Z)"
     ) in normalised_output(result)
     assert (
-        "Volumes holds for 2, of which 1 depends on credits or did; moved up to 65 min before a start"
+        "Volumes applies to 2, of which 1 depends on credits or did before a flip;"
+        " flipped up to 65 min before a start"
     ) in normalised_output(result)
     assert "Next Fri 2026-11-27 00:00 America/New_York (2026-11-27T05:00:00Z)" in normalised_output(result)
     assert "manual Now does not run Schedule none: it is started by hand" in normalised_output(result)
@@ -96,7 +97,9 @@ def test_a_start_lists_the_volumes_it_flips_and_requests_confirmation(cli, lab):
 
     assert result.code == 130
     assert f"{volume_id} (calm): gp2 -> gp3 with 3,000 IOPS and 128 MiB/s" in result.out
-    assert f"{propose_only} (shy): not moved: not_opted_in: its mode is propose" in normalised_output(result)
+    assert f"{propose_only} (shy): not flipped: not_opted_in: its mode is propose" in normalised_output(
+        result
+    )
     assert "2 volumes: 1 to be modified, 1 refused; $10.00 -> $8.12 a month: $1.88 less" in normalised_output(
         result
     )
@@ -111,7 +114,7 @@ def test_a_window_started_by_hand_moves_its_volumes_at_the_next_pass_and_stopped
 
     assert result.code == 0
     assert "window release runs from now on, for 4 h (until 22:00 UTC)" in normalised_output(result)
-    assert "moved only by a watchdog that may act" in result.err
+    assert "flipped only by a watchdog that may act" in result.err
     assert count_modify_calls(lab) == 0, "the command itself modifies nothing"
     assert cli.run("watch", "--act", "--once").code == 0
     assert modification_targets(lab, volume_id) == ["io1"]
@@ -189,7 +192,7 @@ def test_a_window_without_volumes_can_be_started_and_is_reported_as_empty(cli, l
     result = cli.run("window", "start", "manual", "--yes")
 
     assert result.code == 0
-    assert "none of its volumes depends on credits, so it moves none" in normalised_output(result)
+    assert "none of its volumes depends on credits, so none is flipped" in normalised_output(result)
     assert "watchdog" not in result.err
 
 
@@ -201,7 +204,7 @@ def test_volumes_already_on_target_are_kept(cli, lab):
 
     assert result.document["plans"] == []
     assert result.document["window"]["phase"] == "inside"
-    assert "1 away from gp2 already: kept where it is" in normalised_output(
+    assert "1 volume flipped already, unchanged" in normalised_output(
         cli.run("window", "start", "release", "--yes")
     )
 

@@ -78,7 +78,7 @@ def test_demand_during_an_empty_bucket_is_unknown_and_gets_the_gp2_maximum():
     assert advice.requirement.iops == BURST_IOPS
     assert advice.requirement.mib_s == ceil(3_000 * OPERATION_KIB * 1.25) == 59
     assert advice.requirement.is_throttled
-    assert "held to its baseline for 24 h 00 min, so its demand is unknown" in advice.reasons[0]
+    assert "throttled to its baseline for 24 h 00 min, so its demand is unknown" in advice.reasons[0]
     assert any("is unknown" in risk for risk in advice.risks)
 
 
@@ -198,7 +198,7 @@ def test_demand_beyond_gp3_gets_io2():
 def test_a_tiny_volume_held_back_at_3000_gets_what_gp3_allows_and_is_advised_that_more_needs_a_larger_one():
     advice = advise(a_case(4, a_usage(2_990, 20, **BURSTING_USAGE)))
     assert advice.target == gp3()
-    assert any("gp3 allows no more than 3,000 IOPS at 4 GiB; 3,738 were wanted" in r for r in advice.risks)
+    assert any("gp3 allows no more than 3,000 IOPS at 4 GiB; 3,738 are needed" in r for r in advice.risks)
 
 
 def test_a_minute_counted_a_little_above_the_ceiling_requests_no_other_type():

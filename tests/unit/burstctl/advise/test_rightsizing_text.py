@@ -95,14 +95,14 @@ HELD_BACK = "held back by its"
         (
             an_empty_bucket_usage(),
             (
-                "3,000 IOPS: held to its baseline for 24 h 00 min, so its demand is unknown.",
-                "59 MiB/s: 3,000 operations of the 16 KiB that were seen while it was held to its baseline.",
+                "3,000 IOPS: throttled to its baseline for 24 h 00 min, so its demand is unknown.",
+                "59 MiB/s: 3,000 operations of 16 KiB, measured while it was throttled to its baseline.",
             ),
         ),
         (
             an_empty_bucket_usage(throttled_operation_mib=None),
             (
-                "3,000 IOPS: held to its baseline for 24 h 00 min, so its demand is unknown.",
+                "3,000 IOPS: throttled to its baseline for 24 h 00 min, so its demand is unknown.",
                 "128 MiB/s: what a gp2 has; its demand is unknown.",
             ),
         ),

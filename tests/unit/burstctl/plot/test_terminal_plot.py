@@ -307,11 +307,11 @@ def test_a_bound_that_is_more_than_a_day_away_carries_its_day():
     [
         (
             a_flip(status=FlipStatus.REQUESTED),
-            "is to become gp3 with 3,000 IOPS and 128 MiB/s since 10:00 UTC",
+            "modification requested to gp3 with 3,000 IOPS and 128 MiB/s since 10:00 UTC",
         ),
         (
             a_flip(status=FlipStatus.IN_PROGRESS),
-            "is on its way to gp3 with 3,000 IOPS and 128 MiB/s since 10:00 UTC",
+            "is being modified to gp3 with 3,000 IOPS and 128 MiB/s since 10:00 UTC",
         ),
         (a_flip(), "is on gp3 with 3,000 IOPS and 128 MiB/s since 10:30 UTC, requested by watchdog"),
         (

@@ -68,7 +68,7 @@ def test_a_volume_that_falls_unsteadily_is_reported_neither_as_steady_nor_as_dra
     _, text = explain(a_decision(an_assessment(REFILLED_AND_FALLING)))
     assert "over 5 min: 180 credits/s" in text["Drains"]
     why = "it falls, but not steadily: over 60 min it has not fallen"
-    assert text["Drains"].endswith(f"{why}, so no drain is believed")
+    assert text["Drains"].endswith(f"{why}, so no drain is used")
     assert text["Estimate"] == f"none: {why}"
     assert "Began" not in text
 
@@ -81,7 +81,7 @@ def test_the_table_does_not_print_not_draining_beside_a_drain():
 
 def test_a_drain_not_extrapolated_has_no_start():
     _, young = explain(a_decision(an_assessment(draining_to(90, 1, count=6))))
-    assert "not believed" in young["Estimate"]
+    assert "sets no level" in young["Estimate"]
     assert "Began" not in young
     _, old = explain(a_decision(an_assessment(draining_to(30, 1))))
     assert old["Began"] == "The drain began at 10:59 UTC or earlier"
@@ -168,7 +168,7 @@ def test_a_volume_that_aws_is_changing_is_shown_as_changing(direction):
     assert max(map(display_width, lines)) <= 80
     first, text = explain(decision)
     assert first == []
-    assert text["Level"].startswith("changing: on its way to ")
+    assert text["Level"].startswith("changing: being modified to ")
     assert text["Next step"].startswith("wait until AWS is done: ")
 
 
@@ -176,7 +176,7 @@ def test_the_alert_of_a_volume_that_aws_is_changing_begins_with_that():
     [alert] = explained_in_progress(balances(*[0.0] * 20)).alerts
     assert alert.kind is AlertKind.EXHAUSTED, "it is still one that wakes people"
     assert format_title(alert) == (
-        "CHANGING: vol-0a1 has no credits left while AWS makes it gp3 with 3,000 IOPS and 128 MiB/s"
+        "CHANGING: vol-0a1 has no credits left while AWS modifies it to gp3 with 3,000 IOPS and 128 MiB/s"
         " (us-east-1)"
     )
     text = format_sentences(alert)

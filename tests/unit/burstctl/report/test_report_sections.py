@@ -38,7 +38,7 @@ def accepted_entry(clock, direction, more, *, to=GP3, intent="i1"):
         original=configuration_to_document(GP2),
         **{"from": configuration_to_document(GP2)},
         by="watchdog",
-        summary=f"is on its way to {to}",
+        summary=f"is being modified to {to}",
     )
 
 
@@ -236,7 +236,9 @@ def test_when_gp3_does_not_exist_it_saves_nothing():
 
 
 def test_an_intent_shows_its_outcome_and_levels_only_in_the_volume_history():
-    intent = entry(EntryKind.INTENT, "07:59", intent_id="i1", direction="out", summary="is to become gp3")
+    intent = entry(
+        EntryKind.INTENT, "07:59", intent_id="i1", direction="out", summary="will be modified to gp3"
+    )
     level = entry(EntryKind.LEVEL_CHANGED, "07:58", **{"from": "ok", "to": "critical"})
     activities = read_activities([level, intent, accepted_entry("08:00", "out", 1.0)])
     assert [(action.kind, action.is_secondary, action.letter) for action in activities] == [
@@ -268,7 +270,7 @@ def test_external_changes_and_windows_are_described():
     assert [action.line for action in activities] == [
         "is started for 2 h (until 10:00 UTC) by anna",
         "is stopped by anna",
-        "is rejected, the last good one stays in force",
+        "is rejected, the last valid one stays in force",
     ]
     assert activities[2].details == ["levels.warning: no"]
 

@@ -119,7 +119,7 @@ def test_a_failure_of_another_intent_changes_no_interval():
 
 
 def test_a_second_flip_ends_the_first_interval():
-    further = a_flip_entry(EntryKind.ACCEPTED, "12:00", "is on its way to io1", target=IO1, intent="i3")
+    further = a_flip_entry(EntryKind.ACCEPTED, "12:00", "is being modified to io1", target=IO1, intent="i3")
     first, second = target_intervals([*a_round_trip()[:2], further])
     assert start_and_end(first) == ("10:00", "10:30", "12:00", "12:00")
     assert (start_and_end(second)[0], second.target) == ("12:00", IO1)
@@ -127,7 +127,7 @@ def test_a_second_flip_ends_the_first_interval():
 
 @pytest.mark.parametrize("kind", [EntryKind.FAILED, EntryKind.NOT_DONE])
 def test_a_second_failed_flip_leaves_the_first_interval(kind):
-    further = a_flip_entry(EntryKind.ACCEPTED, "12:00", "is on its way to io1", target=IO1, intent="i3")
+    further = a_flip_entry(EntryKind.ACCEPTED, "12:00", "is being modified to io1", target=IO1, intent="i3")
     failed = a_flip_entry(kind, "12:20", "was not changed to io1", target=IO1, intent="i3")
     (stay,) = target_intervals([*a_round_trip()[:2], further, failed])
     assert (start_and_end(stay), stay.target) == (("10:00", "10:30", "-", "-"), GP3)
@@ -191,7 +191,7 @@ def test_a_volume_taken_into_care_again_ends_no_hold():
 def test_an_unreadable_state_that_is_given_up_ends_no_hold_and_has_its_mark():
     given_up = an_entry(EntryKind.RELEASED, "11:00", by="ben", gave_up='{"x', because="damaged")
     assert hold_intervals_of([a_hold("10:00", "12:00"), given_up]) == [(at("10:00"), at("12:00"), False)]
-    assert [mark.text for mark in timeline_events([given_up])] == ["its unreadable state is given up by ben"]
+    assert [mark.text for mark in timeline_events([given_up])] == ["its unreadable state is discarded by ben"]
 
 
 def test_a_stall_that_is_reported_again_is_one_stall():
@@ -223,12 +223,12 @@ def test_an_alert_is_not_a_timeline_event_but_marks_its_notification():
         a_level("10:00", "ok", "critical"),
         an_alert_entry("10:00", AlertKind.DRAINING, "critical"),
         a_round_trip()[0],
-        an_alert_entry("10:00", AlertKind.FLIPPED, summary="is on its way to gp3"),
+        an_alert_entry("10:00", AlertKind.FLIPPED, summary="is being modified to gp3"),
         a_flip_entry(EntryKind.REFUSED, "11:00", "is not moved to gp3: spend_cap"),
     ]
     assert event_texts(entries) == [
         ("C", "ok -> critical", True),
-        ("F", "is on its way to gp3", True),
+        ("F", "is being modified to gp3", True),
         ("X", "is not moved to gp3: spend cap", False),
     ]
 
@@ -257,7 +257,7 @@ def test_flip_steps_and_operator_and_host_actions_are_ordered_events():
         for_all_volumes(a_hold("15:30", "16:00")),
         a_release("15:45", "16:00"),
         a_stall("09:30", 12),
-        an_entry(EntryKind.INTENT, "10:00", summary="is to become gp3"),
+        an_entry(EntryKind.INTENT, "10:00", summary="will be modified to gp3"),
         an_entry(EntryKind.STUCK, "13:00", summary="is still optimizing"),
         a_level("16:00", "critical", "watch"),
     ]

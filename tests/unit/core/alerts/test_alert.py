@@ -175,7 +175,7 @@ def test_an_alert_is_one_document():
             "mode": "propose",
             "tag_faults": [],
             "proposal": a_draining_alert().evidence["proposal"],
-            "act_at": {"level": "critical", "because": "its target is not settled"},
+            "act_at": {"level": "critical", "because": "its target is not known yet"},
         },
         "action": a_draining_alert().action,
         "runbook": "runbooks/BurstBalanceDraining.md",
@@ -597,7 +597,7 @@ def test_the_action_is_introduced_by_who_takes_it(balance, mode, label):
 
 def test_a_rejected_policy_lists_its_faults_and_what_is_in_force():
     rejected = ONE_OF_EACH[-1]
-    assert format_title(rejected) == "WARNING: policy rejected; the last good one stays in force (us-east-1)"
+    assert format_title(rejected) == "WARNING: policy rejected; the last valid one stays in force (us-east-1)"
     assert format_sentences(rejected) == ["version: is missing", "In force: the policy of 11:00."]
 
 
@@ -610,8 +610,8 @@ REGION = "(us-east-1)"
 @pytest.mark.parametrize(
     ("kind", "line"),
     [
-        (AlertKind.FLIPPED, f"FLIPPED: ci-7 is on its way to gp3 with 3,000 IOPS and 128 MiB/s {REGION}"),
-        (AlertKind.FLIPPED_BACK, f"FLIPPED BACK: ci-7 is on its way to gp2 {REGION}"),
+        (AlertKind.FLIPPED, f"FLIPPED: ci-7 is being modified to gp3 with 3,000 IOPS and 128 MiB/s {REGION}"),
+        (AlertKind.FLIPPED_BACK, f"FLIPPED BACK: ci-7 is being modified to gp2 {REGION}"),
         (AlertKind.FLIP_REFUSED, f"CRITICAL: ci-7 was not flipped to gp3: held {REGION}"),
         (AlertKind.FLIP_FAILED, f"CRITICAL: ci-7 was not changed to io1: AWS's modification failed {REGION}"),
         # since eight, and it is noon
@@ -727,8 +727,8 @@ def test_the_title_states_how_urgent_it_is_what_happened_and_where(kind, line):
         (
             AlertKind.WINDOW_MISSED,
             [
-                "Begun now, the flip is expected to finish in 55 min (12:55 UTC), but window nightly starts"
-                " in 30 min (12:30 UTC).",
+                "If it begins now, the flip is expected to finish in 55 min (12:55 UTC), but window nightly"
+                " starts in 30 min (12:30 UTC).",
                 "Until then, the volume depends on its credits.",
                 "It is in mode auto: a watchdog that may act flips it, unless a guard refuses.",
             ],
@@ -978,8 +978,8 @@ def test_a_digest_with_flips_in_it_names_what_waits_for_people_before_what_went_
     assert text[9:] == [
         "left on target: ci-7 is still io1 after 2 d 0 h, $2.14 a day more (vol-0123456789abcdef0)",
         "host stalled: ci-7 stalled for 8.2 s, according to its host (vol-0123456789abcdef0)",
-        "flipped: ci-7 is on its way to gp3 with 3,000 IOPS and 128 MiB/s (vol-0123456789abcdef0)",
-        "flipped back: ci-7 is on its way to gp2 (vol-0123456789abcdef0)",
+        "flipped: ci-7 is being modified to gp3 with 3,000 IOPS and 128 MiB/s (vol-0123456789abcdef0)",
+        "flipped back: ci-7 is being modified to gp2 (vol-0123456789abcdef0)",
         "window: nightly in 30 min (12:30 UTC), 1 volume in us-east-1",
     ]
 

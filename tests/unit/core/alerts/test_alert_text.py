@@ -17,7 +17,7 @@ from support.builders.core_values import at
 
 EXPLAIN_COMMAND = ("See why", "burstctl explain vol-0a1 --region us-east-1")
 HOLD_COMMAND = (
-    "Keep the watchdog off it",
+    "Stop automatic changes",
     "burstctl hold vol-0a1 --region us-east-1 --for 2h --reason 'looking at it'",
 )
 

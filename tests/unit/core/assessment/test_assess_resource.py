@@ -73,7 +73,7 @@ def test_what_need_not_be_read_has_a_reason(changes, kind, reason):
         (
             {"limits": replace(M5_LARGE, max_iops=3_600)},
             INSTANCE_IO,
-            "m5.large sustains its maximum of 3,600 IOPS, so it has no credits to lose",
+            "m5.large sustains its maximum of 3,600 IOPS, so its credits are never used",
         ),
     ],
 )

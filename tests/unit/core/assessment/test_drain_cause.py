@@ -317,24 +317,24 @@ def test_what_drained_it_in_words(traces, served):
 @pytest.mark.parametrize(
     ("history", "sentence"),
     [
-        (history_with_days(1, 2, 3, 4, 5), "It did the same at this hour on 5 of the last 7 days."),
-        (history_with_days(*range(1, 8)), "It did the same at this hour on each of the last 7 days."),
-        (history_with_days(), "It did not do so at this hour on any of the last 7 days."),
+        (history_with_days(1, 2, 3, 4, 5), "The same drain at this hour on 5 of the last 7 days."),
+        (history_with_days(*range(1, 8)), "The same drain at this hour on each of the last 7 days."),
+        (history_with_days(), "No such drain at this hour on any of the last 7 days."),
         (
             history_with_days(1, known=range(1, 5)),
-            "It did the same at this hour on 1 of the 4 earlier days that are known.",
+            "The same drain at this hour on 1 of the 4 earlier days with data.",
         ),
         (
             history_with_days(known=range(1, 5)),
-            "It did not do so at this hour on any of the 4 earlier days that are known.",
+            "No such drain at this hour on any of the 4 earlier days with data.",
         ),
         (
             history_with_days(1, known=range(1, 2)),
-            "It did the same at this hour on the one earlier day that is known.",
+            "The same drain at this hour on the only earlier day with data.",
         ),
         (
             history_with_days(known=range(1, 2)),
-            "It did not do so at this hour on the one earlier day that is known.",
+            "No such drain at this hour on the only earlier day with data.",
         ),
     ],
 )
@@ -361,7 +361,7 @@ def test_what_happens_at_other_hours_as_often_is_reported_as_such():
         a_fall(), DrainMetrics(balance_history=history_with_days(1, 2)), now_s=NOW_S
     ) | {"is_particular": False}
     text = format_drain_cause({"drain": reported}, at_s=int(NOW_S))
-    assert text[-1] == "It did the same at this hour on 2 of the last 7 days, and as often at other hours."
+    assert text[-1] == "The same drain at this hour on 2 of the last 7 days, and as often at other hours."
 
 
 def test_unread_metrics_are_reported_and_the_others_used():

@@ -120,23 +120,23 @@ def test_a_gp2_that_serves_more_than_3000_for_ever_loses_nothing():
 
 def test_every_number_and_every_clamp_has_a_sentence():
     assert choose(5, THROTTLED_AT_CEILING).reasons == (
-        "3,750 IOPS: held back at 3,000 it wants that at least; 25 % headroom.",
+        "3,750 IOPS: throttled at 3,000, so its demand is at least that; 25 % headroom.",
         "3,750 IOPS become 3,000: gp3 allows 500 per GiB, here 5, within 3,000 to 80,000.",
-        "128 MiB/s: what it has.",
+        "128 MiB/s: its current throughput.",
     )
 
 
 @pytest.mark.parametrize(
     ("demand", "volume_type", "sentence"),
     [
-        (UNMEASURED, GP3, "3,000 IOPS: what it serves at best; its demand was not measured."),
-        (CALM, GP3, "3,000 IOPS: what it serves at best; its demand of 800 was not held back."),
+        (UNMEASURED, GP3, "3,000 IOPS: its current maximum; its demand was not measured."),
+        (CALM, GP3, "3,000 IOPS: its current maximum; its demand of 800 was not throttled."),
         (
             THROTTLED_AT_BASELINE,
             GP3,
-            "3,000 IOPS: what it serves at best; held back at 300, its demand is unknown.",
+            "3,000 IOPS: its current maximum; throttled at 300, its demand is unknown.",
         ),
-        (CALM, IO1, "1,000 IOPS: its demand of 800 was not held back; 25 % headroom."),
+        (CALM, IO1, "1,000 IOPS: its demand of 800 was not throttled; 25 % headroom."),
     ],
 )
 def test_the_first_reason_states_what_is_known_of_demand(demand, volume_type, sentence):
@@ -226,9 +226,13 @@ def test_a_tag_is_brought_within_what_the_volume_needs_and_aws_allows(override, 
         (
             TargetOverride(volume_type=IO1, iops=500),
             io1(500),
-            "500 IOPS are fewer than 800: the number that was served.",
+            "500 IOPS are fewer than 800: the highest number that was served.",
         ),
-        (TargetOverride(throughput_mib_s=125), gp3(3_000, 125), "125 MiB/s are fewer than 128: what it has."),
+        (
+            TargetOverride(throughput_mib_s=125),
+            gp3(3_000, 125),
+            "125 MiB/s are fewer than 128: its current throughput.",
+        ),
     ],
 )
 def test_an_exact_target_is_taken_with_a_warning(override, expected, warning):
@@ -263,7 +267,7 @@ def test_a_size_right_on_the_limit_is_taken():
 
 def test_throughput_beyond_what_it_should_have_is_reported_as_seen():
     reasons = choose(demand=Demand(peak_iops=800, peak_throughput_mib_s=140.0)).reasons
-    assert "140 MiB/s: what was seen, more than it should have." in reasons
+    assert "140 MiB/s: measured, and more than its maximum." in reasons
 
 
 @pytest.mark.parametrize(
@@ -288,7 +292,7 @@ def test_what_may_be_requested_is_what_aws_documents(kind, sizes_gib, iops, per_
         (
             TargetOverride(volume_type=GP3, iops=2_000),
             (
-                "requested 2,000 IOPS, but 2,000 IOPS become 3,000: the least that gp3 takes;"
+                "requested 2,000 IOPS, but 2,000 IOPS become 3,000: the minimum of gp3;"
                 " ask for 3,000, or leave it out."
             ),
         ),
@@ -450,9 +454,7 @@ def test_a_throughput_limit_binds_at_the_operation_size_that_was_seen(demand, is
     answer = choose(200, demand, instance=replace(LARGE_INSTANCE, max_throughput_mib_s=56.25))
     assert isinstance(answer, TargetRefusal) == is_refused
     if is_refused:
-        phrase = (
-            "it allows 56.25 MiB/s, and the volume sustains 75 at the 128 KiB an operation that were seen"
-        )
+        phrase = "it allows 56.25 MiB/s, and the volume sustains 75 at the 128 KiB of an average operation"
         assert phrase in answer.sentence
 
 

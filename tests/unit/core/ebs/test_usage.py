@@ -1,4 +1,4 @@
-"""What a volume served, summed up: rates, the busiest hour, and when it was held to its baseline."""
+"""What a volume served, summed up: rates, the busiest hour, and when it was throttled to its baseline."""
 
 import pytest
 

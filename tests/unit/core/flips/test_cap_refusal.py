@@ -57,14 +57,14 @@ def test_a_refusal_for_the_number_names_the_cap_and_what_is_reserved():
     refusal = fleet_cap_refusal(an_order(FlipCause.WINDOW), 38, POLICY)
     assert refusal.guard is Guard.FLEET_CAP
     assert refusal.reason == (
-        "38 volumes are away or on the way, and the policy's flip.fleet_cap is 50, 12 of them reserved for"
-        " critical drains (flip.draining_reserve_pct: 25)"
+        "38 volumes are flipped or being flipped, and the policy's flip.fleet_cap is 50, 12 of them"
+        " reserved for critical drains (flip.draining_reserve_pct: 25)"
     )
     assert "reserved" not in fleet_cap_refusal(an_order(), 50, POLICY).reason
     few = fleet_cap_refusal(an_order(FlipCause.WINDOW), 3, replace(POLICY, fleet_cap=4))
     assert "is 4, 1 of them reserved" in few.reason
     assert fleet_cap_refusal(an_order(), 1, replace(POLICY, fleet_cap=1)).reason.startswith(
-        "1 volume is away"
+        "1 volume is flipped"
     )
 
 

@@ -250,7 +250,7 @@ def test_a_start_that_a_flip_under_way_does_not_meet_is_reported_once(mode, wind
     [event] = first.events
     assert (event.kind, event.alert, event.action) == (EntryKind.ALERT, AlertKind.WINDOW_MISSED, None)
     assert event.facts["expected_at"] == "2026-11-20T12:50:09Z"
-    assert "The flip under way is expected to finish in " in event.details[0]
+    assert "The flip in progress is expected to finish in " in event.details[0]
     assert event.details[1:] == (
         "Until then, its performance is between the two.",
         "critical: 18 % left.",

@@ -135,7 +135,7 @@ def test_a_change_that_stays_and_costs_no_more_is_made_at_warning():
         (a_choice(peak_iops=900), ReturnMode.ALWAYS, "gp3 returns to gp2 when calm"),
         (a_choice(VolumeType.IO1), ReturnMode.AUTO, "io1 costs more than gp2"),
         (a_choice(VolumeType.IO2), ReturnMode.NEVER, "io2 costs more than gp2"),
-        (None, ReturnMode.AUTO, "its target is not settled"),
+        (None, ReturnMode.AUTO, "its target is not known yet"),
     ],
 )
 def test_any_other_change_waits_until_the_drain_is_critical(choice, returns, reason):

@@ -239,11 +239,11 @@ def test_a_span_that_does_not_end_after_its_start_cannot_exist():
             {"zone": "is not a known time zone"},
         ),
         ({"zone": "UTC"}, {"zone": "has nothing to apply to; add cron and duration, or from and to"}),
-        ({"where": "Role=etcd"}, {"where": "'Role=etcd' chooses nothing; write tag:KEY=VALUE or tag:KEY"}),
-        ({"where": "tag:Role=etcd,"}, {"where": "'' chooses nothing"}),
-        ({"where": "tag:"}, {"where": "'tag:' chooses nothing"}),
-        ({"where": "tag:=x"}, {"where": "'tag:=x' chooses nothing"}),
-        ({"where": "a sequence"}, {"where": "'a sequence' chooses nothing"}),
+        ({"where": "Role=etcd"}, {"where": "'Role=etcd' selects nothing; write tag:KEY=VALUE or tag:KEY"}),
+        ({"where": "tag:Role=etcd,"}, {"where": "'' selects nothing"}),
+        ({"where": "tag:"}, {"where": "'tag:' selects nothing"}),
+        ({"where": "tag:=x"}, {"where": "'tag:=x' selects nothing"}),
+        ({"where": "a sequence"}, {"where": "'a sequence' selects nothing"}),
         ({"size_gib": "500-100"}, {"size_gib": "'500-100' is not a valid range of sizes"}),
         ({"size_gib": "100"}, {"size_gib": "'100' is not a valid range of sizes"}),
         (
@@ -702,7 +702,7 @@ def test_a_dated_window_lasts_a_year_at_most():
 
 
 def test_the_first_of_several_useless_terms_is_reported():
-    assert faults_of(where="one, two, tag:a=b")["where"].startswith("'one' chooses nothing")
+    assert faults_of(where="one, two, tag:a=b")["where"].startswith("'one' selects nothing")
 
 
 def test_windows_that_mean_the_same_are_equal_however_they_are_written():

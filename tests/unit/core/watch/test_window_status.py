@@ -92,7 +92,7 @@ def test_a_volume_gets_the_requests_of_the_windows_of_its_tags_and_selectors(vol
         ("12:29:59", 100, WindowPhase.LEADING),
         ("12:30", 100, WindowPhase.INSIDE),
         ("13:59:59", 100, WindowPhase.INSIDE),
-        # For the reserve of 15 min it is just over.
+        # For the reserve of 15 min it has just ended.
         ("14:00", 100, WindowPhase.OVER),
         ("14:14:59", 100, WindowPhase.OVER),
         ("14:15", 100, WindowPhase.OUTSIDE),
