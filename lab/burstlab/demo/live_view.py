@@ -257,7 +257,7 @@ def _print_file_system(console: Console, run: AdvisedRun) -> None:
 
 
 def _print_database(console: Console, run: AdvisedRun) -> None:
-    """The database whose alert nobody acted on."""
+    """The database whose alert no one acted on."""
     if run.first_alert is None:
         return
     spec = run.spec

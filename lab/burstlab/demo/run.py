@@ -523,8 +523,8 @@ def _follow_advice(demo_run: DemoRun) -> None:
     alert = run.first_alert
     if alert is None or run.changed_at_s or demo_run.now_s < alert.at_s + spec.changed_after.total_seconds():
         return
-    words = shlex.split(str(alert.body["action"]))
-    arguments = dict(zip(words[3::2], words[4::2], strict=True))
+    command = shlex.split(str(alert.body["action"]))
+    arguments = dict(zip(command[3::2], command[4::2], strict=True))
     mode, amount = arguments["--throughput-mode"], arguments.get("--provisioned-throughput-in-mibps")
     file_system = demo_run.endpoint.fleet.file_systems.find(arguments["--file-system-id"])
     file_system.update(mode, float(amount) if amount else None)

@@ -118,7 +118,7 @@ class DemoFileSystem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoDatabase:
-    """An RDS database with gp2 storage, whose alert nobody acts on."""
+    """An RDS database with gp2 storage, whose alert no one acts on."""
 
     identifier: str
     allocated_gib: int

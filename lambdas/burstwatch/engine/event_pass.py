@@ -112,7 +112,7 @@ def evaluate_databases(
 
 
 def _collect_databases(resource_ids: AbstractSet[str], watch_pass: WatchPass) -> _EventCollection:
-    """The storage of the databases; one that was renamed meanwhile is left to the next sweep."""
+    """The storage of the databases; one that has another name now is left to the next sweep."""
     if ResourceType.RDS not in watch_pass.services.policy.resources.watched:
         return _EventCollection(unread=frozenset())
     databases, _ = find_resources(watch_pass.collector, sorted(resource_ids))

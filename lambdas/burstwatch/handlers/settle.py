@@ -71,7 +71,7 @@ class Message:
         """Parse an event that was put into the queue at ``sent_at_s``; a host may write any ``time``.
 
         Raises:
-            EventError: it is no event of EBS, RDS or ddprobe.
+            EventError: neither EBS nor RDS nor ddprobe sends it.
         """
         if not isinstance(event, Mapping):
             raise EventError("the event is not an object")
@@ -268,9 +268,9 @@ def _process_rds_events(
     now_s = max(message.now_s for message in messages)
     services = limit_to_invocation(runtime.services_for_watch(now_s, telemetry), telemetry.remaining_s)
     result = evaluate_databases(services, database_ids, now_s=now_s)
-    shown = ", ".join(sorted(database_ids)[:_MAX_VOLUMES_SHOWN])
+    names = ", ".join(sorted(database_ids)[:_MAX_VOLUMES_SHOWN])
     count_text = f"{len(result.report.decisions)} of {format_count(len(database_ids), 'database')} evaluated"
-    telemetry.info(f"RDS says that credits are low ({LOW_CREDITS_EVENT}): {shown}; {count_text}")
+    telemetry.info(f"RDS says that credits are low ({LOW_CREDITS_EVENT}): {names}; {count_text}")
     emit_pass_telemetry(result.report, telemetry)
     return {entry.message_id for entry in messages if not result.unread.isdisjoint(entry.database_ids)}
 

@@ -70,7 +70,7 @@ def test_events_that_come_twice_late_and_out_of_order_are_harmless(functions, la
     assert stale.warnings == ["1 event was older than 5 min (up to 15 min), and were dropped unread"]
 
 
-def test_a_database_that_recovered_meanwhile_is_not_alerted(functions, lab):
+def test_a_database_that_has_recovered_is_not_alerted(functions, lab):
     add_database(lab, load="idle")
 
     assert functions.settle(low_credits(lab)).messages[0].endswith("1 of 1 database evaluated")
@@ -95,7 +95,7 @@ def test_an_event_that_names_no_database_is_ignored(functions, lab, resources):
     assert "DescribeDBInstances" not in lab.faults.call_counts()
 
 
-def test_a_database_that_was_renamed_or_deleted_meanwhile_is_left_to_the_next_sweep(functions, lab):
+def test_a_database_with_another_name_by_now_is_left_to_the_next_sweep(functions, lab):
     add_database(lab)
     event = low_credits(lab)
     lab.fleet.databases.rename("orders", "orders-old")

@@ -55,4 +55,6 @@ def test_a_recording_is_scored_for_each_watcher(bench, is_efs):
     outcomes = {outcome.watcher: outcome for outcome in bench.score(case)}
     assert set(outcomes) > set(bench.alarms_of(case.kind, BUCKET))
     assert all(len(outcome.announcements) >= 1 for outcome in outcomes.values())
-    assert all(found.lead_s is not None for found in outcomes["burstwatch, from warning"].announcements)
+    assert all(
+        announcement.lead_s is not None for announcement in outcomes["burstwatch, from warning"].announcements
+    )

@@ -93,7 +93,7 @@ class EfsLoad:
         return metered(self.read_bytes, self.written_bytes) / self.duration_s
 
     def was_throttled_throughout(self, file_system: FileSystem) -> bool:
-        """Whether even the busiest rate is what is left without credits: it is no measure of the demand."""
+        """Whether even the busiest rate is what is left without credits: the demand is not known then."""
         limit_per_s = limit_when_empty_per_s(file_system.standard_bytes)
         return self.was_throttled and self.peak_metered_per_s <= _ROUNDING * limit_per_s
 

@@ -70,7 +70,7 @@ def test_the_document_of_a_file_system_has_what_is_metered(cli, home):
     assert document["forecast"]["from_pct"] == pytest.approx(series["burst_balance_pct"][-1][1], abs=0.001)
 
 
-def test_a_picture_of_a_file_system_says_that_a_third_of_the_reads_is_drawn(cli, home):
+def test_a_picture_of_a_file_system_has_a_third_of_the_reads(cli, home):
     result = cli.run("plot", HOME, "--to", "home.svg")
     png = cli.run("plot", HOME, "--to", "home.png")
 

@@ -70,15 +70,15 @@ def test_the_list_has_each_kind_in_its_unit(cli, page):
 def test_each_picture_has_the_unit_of_its_bucket(cli, page):
     cli.run("report", "--html", page)
 
-    told = data_of(page)["told"]
-    assert (told[HOME]["unit"], told[HOME]["scale"]) == ("metered MiB/s", 10)
-    assert "400x" in told[HOME]["iops"], "40.0 MiB/s"
-    assert told[HOME]["limits"][0][2:] == [2.8, 100]
-    assert told["db:orders"]["unit"] == "IOPS"
-    assert told["db:orders"]["limits"][0][2:] == [300, 3_000]
-    facts = dict(told[HOME]["facts"])
+    details = data_of(page)["told"]
+    assert (details[HOME]["unit"], details[HOME]["scale"]) == ("metered MiB/s", 10)
+    assert "400x" in details[HOME]["iops"], "40.0 MiB/s"
+    assert details[HOME]["limits"][0][2:] == [2.8, 100]
+    assert details["db:orders"]["unit"] == "IOPS"
+    assert details["db:orders"]["limits"][0][2:] == [300, 3_000]
+    facts = dict(details[HOME]["facts"])
     assert facts["Reading"] == "958 GiB, 10 min old"
-    others = [text for name, text in told["db:orders"]["facts"] if name == "Other bucket"]
+    others = [text for name, text in details["db:orders"]["facts"] if name == "Other bucket"]
     assert len(others) == 2
     assert all("of its class" in text for text in others)
 
@@ -91,6 +91,6 @@ def test_the_history_of_a_database_is_on_the_page(cli, page):
 
     assert (document["volumes"], document["resources"]) == (0, 5)
     assert document["by_level"]["exhausted"] == 1
-    told = data_of(page)["told"]
-    assert {kind for _, _, kind, *_ in told["db:orders"]["story"]} >= {"by people", "level", "alerted"}
-    assert "migration" in dict(told["db:orders"]["facts"])["Hold"]
+    details = data_of(page)["told"]
+    assert {kind for _, _, kind, *_ in details["db:orders"]["story"]} >= {"by people", "level", "alerted"}
+    assert "migration" in dict(details["db:orders"]["facts"])["Hold"]

@@ -63,7 +63,7 @@ def test_empty_credits_of_the_class_apply_now_though_the_storage_is_gp3(cli, lab
         [],
     )
     assert states_of(document)["storage-credits"] == "never"
-    [limit] = [each for each in document["limits"] if each["kind"] == "class-io-credits"]
+    [limit] = [item for item in document["limits"] if item["kind"] == "class-io-credits"]
     assert (limit["limit"], limit["unit"], limit["balance_pct"]) == (2_000, "IOPS", 0)
     assert "the EBS I/O credits of its class: they are used up" in document["answer"][0]
 
