@@ -35,6 +35,7 @@ def test_the_demo_runs_on_the_deployed_stack(tmp_path):
     assert "FLIPPED: etcd-0" in screen_text
     assert max(map(len, (text + screen_text).splitlines())) <= 80
     assert stage.api_calls["ModifyVolume"] == 2
+    assert {"DescribeFileSystems", "DescribeDBInstances"} <= stage.api_calls.keys()
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

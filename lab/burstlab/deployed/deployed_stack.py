@@ -117,7 +117,7 @@ class DeployedStack:
         return self._clients[service]
 
     def use_lab_endpoint(self) -> None:
-        """Point the functions' EC2 and CloudWatch at the lab, and their clock at what invokes them."""
+        """Point what the functions read at the lab, and their clock at what invokes them."""
         for handler in self.functions:
             self.update_environment(handler, self._endpoint_environment() | {"BURSTWATCH_CLOCK": "event"})
 
@@ -271,7 +271,7 @@ class DeployedStack:
 
     def _endpoint_environment(self) -> dict[str, str]:
         url = self.endpoint.url
-        return {"AWS_ENDPOINT_URL_EC2": url, "AWS_ENDPOINT_URL_CLOUDWATCH": url}
+        return {f"AWS_ENDPOINT_URL_{service}": url for service in ("EC2", "CLOUDWATCH", "EFS", "RDS")}
 
     def _event_patterns(self) -> list[str]:
         """Of the stack's rules on the default bus."""

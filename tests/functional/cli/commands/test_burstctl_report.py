@@ -409,7 +409,7 @@ def test_without_the_libraries_for_pages_it_names_what_to_install(cli, lab, page
     monkeypatch.setattr("burstctl.report.page.find_spec", lambda name: None)
     result = cli.run("report", "--html", page)
     assert result.code == 2
-    [text] = result.error_lines
+    text = " ".join(result.err.split())
     assert "jinja2, which is not installed here. fix: install the extra 'pictures': pip install" in text
     assert "py3-none-any.whl[pictures]', or '.[pictures]' in a checkout" in text
     assert lab.faults.call_counts() == {}
