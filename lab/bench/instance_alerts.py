@@ -52,6 +52,8 @@ from burstlab.score.job import find_lead_s
 from burstlab.score.record import SpanRecorder
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
+from burstwatch.core.assessment.resource import AdvisedResource
+from burstwatch.core.assessment.resource_buckets import bucket_or_unknown
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.series import Series
@@ -214,48 +216,54 @@ class PublishedBalance:
 
     values: Sequence[float]
     shown_at_s: Sequence[float]
+    period_s: int = PERIOD_S
 
     @classmethod
-    def of(cls, truth: GroundTruth) -> "PublishedBalance":
+    def of(
+        cls, truth: GroundTruth, period_s: int = PERIOD_S, resource_id: str = INSTANCE_ID
+    ) -> "PublishedBalance":
         """The periods that count, each with a delay of its own."""
-        minutes = PERIOD_S // MINUTE_S
+        minutes = period_s // MINUTE_S
         values = [
             round(max(0.0, min(truth.minima[first : first + minutes])), 4)
             for first in range(0, truth.duration_s // MINUTE_S, minutes)
         ]
-        starts_s = range(START_S, START_S + truth.duration_s, PERIOD_S)
+        starts_s = range(START_S, START_S + truth.duration_s, period_s)
         shown_at_s = [
-            start_s + PERIOD_S + datapoint_lag_s(INSTANCE_ID, start_s // MINUTE_S, SETTINGS)
+            start_s + period_s + datapoint_lag_s(resource_id, start_s // MINUTE_S, SETTINGS)
             for start_s in starts_s
         ]
-        return cls(values, shown_at_s)
+        return cls(values, shown_at_s, period_s)
 
-    def read(self, at_s: float) -> Series:
+    def read(self, at_s: float, span_s: float = _READ_SPAN_S) -> Series:
         """What the watchdog reads at a moment."""
         end = bisect_right(self.shown_at_s, at_s)
-        first = max(0, math.ceil((at_s - _READ_SPAN_S - START_S) / PERIOD_S))
-        starts_s = tuple(START_S + index * PERIOD_S for index in range(first, end))
-        return Series(starts_s, tuple(self.values[first:end]), PERIOD_S)
+        first = max(0, math.ceil((at_s - span_s - START_S) / self.period_s))
+        starts_s = tuple(START_S + index * self.period_s for index in range(first, end))
+        return Series(starts_s, tuple(self.values[first:end]), self.period_s)
 
 
 def watch(
-    instance: Instance, kind: BucketKind, balance: PublishedBalance, policy: Policy, *, phase: float
+    resource: AdvisedResource, kind: BucketKind, balance: PublishedBalance, policy: Policy, *, phase: float
 ) -> dict[str, Spans]:
     """Let burstwatch poll one bucket to the end; when it was at each of ``LEVELS`` or above."""
     state, settings = None, read_tags({}, policy.mode)
     spans = {name: SpanRecorder() for name in LEVELS}
-    interval_s = sweep_interval_s(_bucket(instance, kind), policy.cadence)
-    tick_at_s = START_S + 2 * PERIOD_S + int(phase * interval_s) // TICK_S * TICK_S
-    end_s = START_S + len(balance.values) * PERIOD_S
+    bucket = bucket_or_unknown(resource, kind)
+    interval_s = sweep_interval_s(bucket, policy.cadence)
+    tick_at_s = START_S + 2 * max(PERIOD_S, balance.period_s) + int(phase * interval_s) // TICK_S * TICK_S
+    end_s = START_S + len(balance.values) * balance.period_s
     while tick_at_s < end_s:
         now_s = tick_at_s + PASS_DELAY_S
-        series = balance.read(now_s)
+        series = balance.read(now_s, _READ_SPAN_S * bucket.time_scale)
         if state is None and min(series.values) >= policy.cadence.calm_from_pct:
             # calm, and nothing is remembered: only the next sweep is due, and the bench saves its time
             tick_at_s += interval_s
             continue
+        if kind.is_in_credits:
+            series = replace(series, values=tuple(map(bucket.credits_in, series.values)))
         reading = BucketReading(balance=series, was_seen=True)
-        assessment = assess_resource(instance, kind, reading, now_s=now_s, telemetry=policy.telemetry)
+        assessment = assess_resource(resource, kind, reading, now_s=now_s, telemetry=policy.telemetry)
         decision = decide(
             assessment,
             state,
@@ -278,7 +286,7 @@ def find_alarms(balance: PublishedBalance, threshold_pct: float, datapoints: int
         below = below + 1 if value < threshold_pct else 0
         if not 0 < below < datapoints:
             spans.set(int(shown_at_s), is_on=below > 0)
-    return spans.close(START_S + len(balance.values) * PERIOD_S)
+    return spans.close(START_S + len(balance.values) * balance.period_s)
 
 
 def early_threshold_pct(bucket: Bucket, cadence: CadencePolicy) -> float:
@@ -307,7 +315,7 @@ def bound_lead_s(
     Example: a full bucket lasts 30 min at least, and it fell from 60 % on. 18 min less 10 for the lag, one
     for the slack and one for the interval of polling are 6 min.
     """
-    index = (depletion.empty_at_s - START_S) // PERIOD_S
+    index = (depletion.empty_at_s - START_S) // balance.period_s
     while index > 0 and balance.values[index - 1] > balance.values[index]:
         index -= 1
     is_calm = balance.values[index] >= cadence.watch_below_pct
