@@ -21,7 +21,7 @@ from burstctl.render.pass_summary import describe_hold
 from burstctl.render.plan_json import hold_document, plan_document
 from burstctl.render.plan_text import describe_refusal
 from burstctl.render.planned_flip import PlannedFlip
-from burstctl.render.resource_rows import CHANGING_LABEL, STYLES, describe_depletion
+from burstctl.render.resource_rows import CHANGING_LABEL, STYLES, describe_depletion, level_label
 from burstctl.render.terminal_channel import wrap_action
 from burstctl.render.volume import UNREADABLE_STATE, describe_level
 from burstctl.windows.status import PHASE_DESCRIPTIONS, describe_occurrence, occurrence_document
@@ -251,7 +251,7 @@ def _level(explanation: Explanation) -> list[str]:
             f"{CHANGING_LABEL}: being modified to {decision.flip.requested_config} since {since} UTC",
             assessed,
         ]
-    return [f"{decision.level}: {cause}{previous}"]
+    return [f"{level_label(decision)}: {cause}{previous}"]
 
 
 def _who_acts(explanation: Explanation) -> str | None:

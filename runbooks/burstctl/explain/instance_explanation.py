@@ -18,7 +18,7 @@ from burstctl.explain.bucket_topics import (
 from burstctl.explain.explanation import SCHEMA, entry_line
 from burstctl.render.pass_summary import describe_hold
 from burstctl.render.plan_json import hold_document
-from burstctl.render.resource_rows import STYLES, describe_depletion
+from burstctl.render.resource_rows import STYLES, describe_depletion, level_label
 from burstctl.render.terminal_channel import wrap_action
 from burstctl.render.volume import UNREADABLE_STATE, describe_level, display_name_of, format_id_and_name
 from burstwatch.core.alerts.alert import describe_forecast, format_forecast
@@ -309,7 +309,7 @@ def describe_bucket_level(bucket: ExplainedBucket) -> str:
     """The level of one bucket, and why it has it."""
     level = "cannot drain" if bucket.assessment.unknown_reason is UnknownReason.NEVER_EMPTY else None
     if level is None:
-        level = f"{bucket.decision.level}: {describe_cause(bucket)}"
+        level = f"{level_label(bucket.decision)}: {describe_cause(bucket)}"
     previous = f"; last judged {bucket.decision.previous_level}" if bucket.state else ""
     return f"{level}{previous}"
 

@@ -42,7 +42,7 @@ CHANGING_STYLE: Final = "cyan"
 FIXED_LABEL: Final = "fixed"
 """A volume that its flip moved off burst credits."""
 UNWATCHED_LABEL: Final = "unwatched"
-"""An instance, file system or database without a bucket that can drain."""
+"""What has no bucket that can drain: a large gp2 volume, or a resource without burst credits."""
 
 _NOTHING_TO_LOSE: Final = frozenset(
     {UnknownReason.NO_SUCH_BUCKET, UnknownReason.NEVER_EMPTY, UnknownReason.OTHER_THROUGHPUT_MODE}
@@ -105,9 +105,9 @@ def level_label(decision: Decision) -> str:
     """The level to show; while AWS modifies the volume, and after that, its balance does not count."""
     if decision.is_changing:
         return CHANGING_LABEL
-    if _has_nothing_to_lose(decision):
-        return UNWATCHED_LABEL
-    return FIXED_LABEL if _is_fixed(decision) else str(decision.level)
+    if _is_fixed(decision):
+        return FIXED_LABEL
+    return UNWATCHED_LABEL if decision.assessment.unknown_reason in _NOTHING_TO_LOSE else str(decision.level)
 
 
 def describe_depletion(decision: Decision, now_s: float, width: int | None = None) -> str:

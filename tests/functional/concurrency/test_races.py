@@ -213,7 +213,7 @@ def test_an_operator_who_comes_after_the_watchdog_takes_its_flip_over(race):
     outcome = race.order(race.worker(CrashPoint(hooks=[hook])), volume_id)
     assert hook.fired
     assert outcome.status is OutcomeStatus.NONE
-    assert "is kept gp3" in outcome.reason
+    assert "stays gp3" in outcome.reason
     flip = race.ledger.states()[volume_id].flip
     assert (flip.status, flip.by, flip.is_permanent) == (FlipStatus.IN_PROGRESS, "anna", True)
     assert race.modified([volume_id]) == {volume_id: 1}

@@ -451,3 +451,59 @@ def test_a_jump_to_full_is_recognised_as_a_reset(aws, watch):
     assessment = next(d.assessment for d in report.decisions if d.assessment.kind.name == "instance-io")
     assert assessment.reset_at_s == reset_at_s - 300
     assert assessment.forecast.time_to_empty_s is None
+
+
+def test_an_instance_that_changes_its_type_between_two_sweeps_is_judged_by_the_new_limits(
+    aws, watch, recorder, ledger
+):
+    aws.add()
+    calm(aws)
+    aws.balances["i-0a1", "EBSIOBalance%"] = falling(0.5, since_s=aws.now_s)
+    tick(watch, aws, 150)
+    assert recorder.alerts[-1].kind is AlertKind.DRAINING
+    restarted_at = datetime.fromtimestamp(aws.now_s, UTC)
+    aws.instances = [replace(aws.instances[0], instance_type="m5.2xlarge", launched_at=restarted_at)]
+    aws.read_metrics.clear()
+    tick(watch, aws, 10)
+    # m5.2xlarge sustains 12,000 IOPS and 274 MiB/s, its two volumes serve 6,000 and 250
+    assert recorder.alerts[-1].kind is AlertKind.RECOVERED
+    assert ledger.states() == {}
+    assert aws.read_metrics["EBSIOBalance%"] == 0
+
+
+def test_a_drain_from_before_a_change_of_type_does_not_make_it_exhausted(aws, watch, recorder):
+    aws.limits["m5.large"] = replace(FAMILY["m5.large"], max_iops=6_000, baseline_iops=3_000)
+    aws.limits["m5.medium"] = replace(FAMILY["m5.large"], max_iops=6_000, baseline_iops=3_600)
+    aws.add()
+    calm(aws)
+    drains = falling(0.5, since_s=aws.now_s)
+    aws.balances["i-0a1", "EBSIOBalance%"] = drains
+    tick(watch, aws, 185)
+    assert recorder.alerts[-1].level is Level.CRITICAL
+    changed_at_s = aws.now_s
+    aws.balances["i-0a1", "EBSIOBalance%"] = lambda at_s: drains(at_s) if at_s <= changed_at_s else 100.0
+    aws.instances = [
+        replace(
+            aws.instances[0],
+            instance_type="m5.medium",
+            launched_at=datetime.fromtimestamp(changed_at_s, UTC),
+        )
+    ]
+    tick(watch, aws, 30)
+    assert recorder.alerts[-1].kind is AlertKind.RECOVERED
+    assert not any(alert.level is Level.EXHAUSTED for alert in recorder.alerts)
+
+
+def test_a_drain_with_holes_in_its_metric_is_announced_in_time(aws, watch, recorder):
+    aws.add()
+    calm(aws)
+    tick(watch, aws, 20)
+    drains_from_s = aws.now_s
+    drains = falling(0.5, since_s=drains_from_s)
+    # of four datapoints, two come
+    aws.balances["i-0a1", "EBSIOBalance%"] = lambda at_s: drains(at_s) if at_s // 300 % 4 < 2 else None
+    tick(watch, aws, 200)
+    announced = [alert for alert in recorder.alerts if alert.kind is AlertKind.DRAINING]
+    assert announced[0].level is Level.WARNING
+    assert drains_from_s + 200 * 60 - announced[0].at_s >= 20 * 60
+    assert not any(alert.kind is AlertKind.TELEMETRY_GAP for alert in recorder.alerts)

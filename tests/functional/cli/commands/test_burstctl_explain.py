@@ -105,9 +105,9 @@ def test_a_calm_volume_is_evaluated_in_the_sweep(cli, lab):
 @pytest.mark.parametrize(
     ("facts", "level"),
     [
-        ({"size_gib": 1200}, "unknown: cannot become empty"),
+        ({"size_gib": 1200}, "unwatched: cannot become empty"),
         ({"attached": False}, "unknown: detached"),
-        ({"volume_type": "gp3"}, "unknown: no burst credits"),
+        ({"volume_type": "gp3"}, "fixed: no burst credits"),
     ],
 )
 def test_what_is_not_polled_is_reported_in_words(cli, lab, facts, level):
@@ -288,7 +288,7 @@ def test_a_completed_change_that_no_pass_has_recorded_is_not_shown_as_under_way(
     by_topic = lines_by_topic(result)
 
     assert f"{options[1]} with 4,000 IOPS" in by_topic["Flip"]
-    assert by_topic["Level"].startswith("unknown: no burst credits")
+    assert by_topic["Level"].startswith("fixed: no burst credits")
     assert "on its way" not in result.out
     assert "Guards" not in by_topic
     assert "AWS has completed the change; the next pass of the watchdog records it" in by_topic["Next step"]
