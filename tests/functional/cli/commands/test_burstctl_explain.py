@@ -107,7 +107,7 @@ def test_a_calm_volume_is_evaluated_in_the_sweep(cli, lab):
     [
         ({"size_gib": 1200}, "unwatched: cannot become empty"),
         ({"attached": False}, "unknown: detached"),
-        ({"volume_type": "gp3"}, "fixed: no burst credits"),
+        ({"volume_type": "gp3"}, "unwatched: no burst credits"),
     ],
 )
 def test_what_is_not_polled_is_reported_in_words(cli, lab, facts, level):
