@@ -69,7 +69,7 @@ def judge_spacing(report: PassReport, cadence: CadencePolicy) -> Iterator[Findin
         seconds for decision in report.decisions if (seconds := decision.assessment.spacing_s) is not None
     )
     distribution = ", ".join(
-        f"{format_duration(spacing)}: {format_count(count, 'volume')}"
+        f"{format_duration(spacing)}: {format_count(count, 'bucket')}"
         for spacing, count in sorted(spacings.items())[:_MAX_NAMED]
     )
     lag = recommended_metric_lag(spacing_s, report.worst_datapoint_age_s or 0.0)
@@ -163,9 +163,8 @@ def judge_watched(context: DoctorContext, report: PassReport) -> Iterator[Findin
         summary = f"there is no gp2 volume in {report.region}: nothing is watched"
         yield skipped(summary, fix="if there should be some, see --region and --profile")
     for reason, resources in sorted(by_reason.items()):
-        label = reason.label
         yield ok(
-            f"{count_resources(resources)} {label}: {_format_first(resources)}",
+            f"{reason.label}: {count_resources(resources)}, {_format_first(resources)}",
             fix=_EXPECTED_UNKNOWN_NOTES.get(reason, ""),
         )
     if report.ignored:

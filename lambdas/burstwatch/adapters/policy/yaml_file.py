@@ -106,7 +106,7 @@ def _shorten(text: str) -> str:
 def _to_mapping(
     node: yaml.MappingNode, path: str, lines: dict[str, int], faults: list[Fault]
 ) -> dict[str, Any]:
-    """The keys and scalars of a mapping node as text; another node becomes the name of its kind."""
+    """The keys and values of a mapping node as text."""
     mapping: dict[str, Any] = {}
     for key_node, value_node in node.value:
         if len(lines) > _MAX_SETTINGS:
@@ -120,10 +120,17 @@ def _to_mapping(
         if isinstance(value_node, yaml.MappingNode) and key_path.count(".") < _MAX_DEPTH:
             mapping[key] = _to_mapping(value_node, f"{key_path}.", lines, faults)
         else:
-            mapping[key] = (
-                value_node.value if isinstance(value_node, yaml.ScalarNode) else f"a {_node_kind(value_node)}"
-            )
+            mapping[key] = _to_text(value_node)
     return mapping
+
+
+def _to_text(node: yaml.Node) -> str:
+    """A scalar as it is written, a list of scalars with commas between them, or the name of another kind."""
+    if isinstance(node, yaml.ScalarNode):
+        return str(node.value)
+    if isinstance(node, yaml.SequenceNode) and all(isinstance(item, yaml.ScalarNode) for item in node.value):
+        return ", ".join(str(item.value) for item in node.value)
+    return f"a {_node_kind(node)}"
 
 
 def _node_kind(node: yaml.Node) -> str:

@@ -298,13 +298,13 @@ def test_volumes_that_cannot_be_watched_and_why(cli):
     assert silent in gap["about"]
     assert gap["commands"] == [f"burstctl explain {silent} --region us-east-1"]
     assert "1 volume watched" in reported
-    assert {(text.partition(":")[0], item["fix"]) for text, item in reported.items() if item["fix"]} >= {
+    assert {(text.partition(", vol-")[0], item["fix"]) for text, item in reported.items() if item["fix"]} >= {
         (
-            "1 volume idle, no datapoint",
+            "idle, no datapoint: 1 volume",
             "nothing to do: a full volume that serves nothing need not publish a balance",
         ),
-        ("1 volume detached", "nothing to do: looked at from the minute it is attached"),
-        ("1 volume cannot become empty", "nothing to do: from 1,000 GiB on it earns what it can spend"),
+        ("detached: 1 volume", "nothing to do: looked at from the minute it is attached"),
+        ("cannot become empty: 1 volume", "nothing to do: from 1,000 GiB on it earns what it can spend"),
     }
     assert result.code == 3
 
@@ -317,7 +317,7 @@ def test_cloudwatch_is_behind(cli):
 
         age, spacing = findings_for(cli.run("doctor", "--json"), "telemetry")
 
-    assert spacing["seen"] == "time between datapoints (60 s: 1 volume)"
+    assert spacing["seen"] == "time between datapoints (60 s: 1 bucket)"
     assert age["verdict"] == "warning"
     assert "and cadence.metric_lag counts on 60 s" in age["seen"]
 
