@@ -10,7 +10,7 @@ from burstctl.backtest.recording import Recording, make_recording, restrict_to
 from burstctl.cli.output import print_info
 from burstctl.context.context import CommandContext
 from burstctl.context.metric_resolution import choose_period_s
-from burstctl.context.resources import resolve_volumes
+from burstctl.context.resources import resolve_resource, resolve_volumes
 from burstctl.context.volume_histories import (
     METRIC_LAG_S,
     VolumeSelection,
@@ -89,11 +89,12 @@ def load_from_cloudwatch(
     collector = services.build_collector(now_s)
     selection = VolumeSelection(failures=collector.failures)
     # an instance means its volumes, and its own buckets
-    volume_names = [name for name in request.names if type_of_id(name) in _WITH_VOLUMES]
-    if volume_names or not request.names:
+    names = [resolve_resource(context, name, prefers=can_burst) for name in request.names]
+    volume_names = [name for name in names if type_of_id(name) in _WITH_VOLUMES]
+    if volume_names or not names:
         volume_ids = resolve_volumes(context, volume_names, prefers=can_burst)
         selection = select_volumes(collector, volume_ids, services.policy.mode, _unsuited_reason)
-    due = _list_buckets(collector, request.names, services.policy, selection)
+    due = _list_buckets(collector, names, services.policy, selection)
     volume_count = len(selection.volumes)
     period_s = choose_period_s(volume_count, request.days)
     usd = check_read_cost(volume_count, len(METRICS), max_usd=MAX_USD, assumes_yes=request.assumes_yes)

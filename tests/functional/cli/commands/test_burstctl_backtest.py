@@ -687,7 +687,7 @@ def test_the_credits_of_an_instance_are_replayed_and_their_alerts_counted(cli):
     with start_lab(cli) as lab:
         add_draining_instance(lab, minutes=24 * 60)
         document = cli.run("backtest", INSTANCE, "--last", "1d", "--json").document
-        result = cli.run("backtest", INSTANCE, "--last", "1d")
+        result = cli.run("backtest", "build-host", "--last", "1d")
 
     io, throughput = document["buckets"]
     assert (io["resource_id"], io["bucket"], throughput["bucket"]) == (
@@ -713,13 +713,15 @@ def test_a_file_system_and_a_database_are_replayed_if_they_are_named_or_watched(
     with start_lab(cli) as lab:
         past = START - timedelta(days=2)
         home = lab.fleet.file_systems.add(
-            LabFileSystem(size_gib=58, balance_pct=30, load="steady:400@256%0", starts_at=past)
+            LabFileSystem(
+                size_gib=58, balance_pct=30, load="steady:400@256%0", starts_at=past, tags={"Name": "home"}
+            )
         )
         lab.fleet.databases.add(
             LabDatabase(identifier="orders", balance_pct=90, load="steady:3000@16%0", starts_at=past)
         )
         watched = cli.run("backtest", "--last", "1d", "--json").document
-        named = cli.run("backtest", home, "db:orders", "--last", "1d", "--json").document
+        named = cli.run("backtest", "home", "db:orders", "--last", "1d", "--json").document
 
     assert [bucket["resource_id"] for bucket in watched["buckets"]] == [home]
     assert {bucket["resource_id"] for bucket in named["buckets"]} == {home, "db:orders"}

@@ -104,7 +104,7 @@ def test_a_good_policy_is_one_line_and_what_to_run_next(cli):
 def test_volume_types_are_a_list_of_yaml_or_separated_by_commas(cli, types):
     (cli.directory / "policy.yaml").write_text(f"version: 1\nresources:\n  ebs:\n   types: {types}\n")
     result = cli.run("policy", "show", "--json")
-    assert result.document["policy"]["resources"]["ebs"]["types"] == "gp2, st1"
+    assert result.document["resources"]["ebs"]["types"] == "gp2, st1"
 
 
 def test_without_a_file_the_policy_in_force_is_checked(cli):
