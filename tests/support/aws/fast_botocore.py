@@ -1,16 +1,19 @@
-"""botocore as it is, without what it works out again for each client that a test makes.
+"""botocore as it is, without what it works out again for each client and request of a test.
 
 A process has a handful of clients, these tests make tens of thousands. To read an API's model, to copy the
-handlers of events and to look which arguments they take was half of the time that the tests took.
+handlers of events and to look which arguments they take was half of the time that the tests took. A lab does
+not check signatures, so requests carry one that is not computed.
 """
 
 import inspect
+import os
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import pytest
-from botocore import hooks, httpsession, useragent
+from botocore import endpoint, hooks, httpsession, useragent, utils
+from botocore.auth import SigV4Auth
 from botocore.client import ClientCreator
 from botocore.loaders import Loader
 from botocore.model import ServiceModel
@@ -21,12 +24,20 @@ def quicken_botocore(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("botocore.session.create_loader", lambda _path: loader)
     patch.setattr(ClientCreator, "_load_service_model", _once(ClientCreator._load_service_model))
     patch.setattr(ClientCreator, "_create_client_class", _once(ClientCreator._create_client_class))
-    patch.setattr(hooks._PrefixTrie, "_recursive_copy", _copy)
+    patch.setattr(hooks._PrefixTrie, "__copy__", _share_nodes)
+    patch.setattr(hooks._PrefixTrie, "append_item", _on_own_nodes(hooks._PrefixTrie.append_item))
+    patch.setattr(hooks._PrefixTrie, "remove_item", _on_own_nodes(hooks._PrefixTrie.remove_item))
     patch.setattr(hooks.EventAliaser, "__init__", _alias_together(hooks.EventAliaser.__init__))
     patch.setattr(hooks, "accepts_kwargs", _takes_any(hooks.accepts_kwargs))
     patch.setattr(httpsession, "create_urllib3_context", cache(httpsession.create_urllib3_context))
     sanitize = "sanitize_user_agent_string_component"
     patch.setattr(useragent, sanitize, cache(getattr(useragent, sanitize)))
+    replace = "rebuild_and_replace_user_agent_handler"  # by the features of each request
+    patch.setattr(useragent.UserAgentString, replace, lambda *_args, **_kwargs: None)
+    for module in (endpoint, utils):
+        patch.setattr(module, "get_environ_proxies", _if_any_is_set(utils.get_environ_proxies))
+    patch.setattr(SigV4Auth, "canonical_request", lambda _auth, _request: "")
+    patch.setattr(SigV4Auth, "signature", lambda _auth, _text, _request: "0" * 64)
 
 
 def _once(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,16 +53,45 @@ def _once(make: Callable[..., Any]) -> Callable[..., Any]:
     return make_once
 
 
-def _copy(_trie: Any, node: dict[str, Any]) -> dict[str, Any]:
-    """The same as botocore's, without `copy.copy` for each list."""
-    return {
-        key: hooks.NodeList(value.first[:], value.middle[:], value.last[:])
-        if isinstance(value, hooks.NodeList)
-        else _copy(_trie, value)
-        if isinstance(value, dict)
-        else value
-        for key, value in node.items()
-    }
+def _share_nodes(trie: Any) -> Any:
+    """A copy that has the nodes of the original; what changes one of them makes its own before."""
+    copied = trie.__class__()
+    copied._root = trie._root
+    return copied
+
+
+def _on_own_nodes(change: Callable[..., None]) -> Callable[..., None]:
+    """Change an item after copying the nodes on the way to it, which other tries may share."""
+
+    def change_own(trie: Any, key: str, *args: Any, **kwargs: Any) -> None:
+        node = trie._root = _copy_node(trie._root)
+        for part in key.split("."):
+            child = node["children"].get(part)
+            if child is None:
+                break
+            node["children"][part] = node = _copy_node(child)
+        change(trie, key, *args, **kwargs)
+
+    return change_own
+
+
+def _copy_node(node: dict[str, Any]) -> dict[str, Any]:
+    values = node["values"]
+    own_values = values and hooks.NodeList(values.first[:], values.middle[:], values.last[:])
+    return {"chunk": node["chunk"], "children": node["children"].copy(), "values": own_values}
+
+
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+
+
+def _if_any_is_set(look: Callable[[str], Any]) -> Callable[[str], Any]:
+    """The proxies of the environment, which is searched only if it has one."""
+
+    def proxies_of(url: str) -> Any:
+        is_set = any(name in os.environ or name.upper() in os.environ for name in _PROXIES)
+        return look(url) if is_set else {}
+
+    return proxies_of
 
 
 def _alias_together(begin: Callable[..., None]) -> Callable[..., None]:
