@@ -1,7 +1,7 @@
 """Calls to a lab endpoint of the same process without a socket.
 
 Most functional tests run the code under test and the lab's endpoint in one process. To pass each request and
-response over a socket between two threads costs a third of their time. botocore still builds and signs every
+response over a socket between two threads costs a third of their time. botocore still builds every
 request and parses every response; only the transport is left out. An endpoint on which a test set a fault or
 a latency is called over HTTP, because those are about connections and time. So is an endpoint in another
 process, and every server that is not the lab's.
