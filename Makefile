@@ -176,7 +176,7 @@ release: setup
 	.ci/release
 
 lock: setup
-	$(BIN)/uv pip compile --quiet --universal --all-extras $(addprefix --group ,functions synth lab development) \
+	$(BIN)/uv pip compile --quiet --universal --all-extras $(addprefix --group ,functions synth lab development site) \
 	  --python-version 3.11 --generate-hashes --no-header --no-emit-index-url pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --python-platform aarch64-unknown-linux-gnu --python-version 3.14 --generate-hashes --no-header \
 	  --no-emit-index-url -c requirements.txt infra/layer.in -o infra/layer.txt
