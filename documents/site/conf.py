@@ -2,25 +2,24 @@
 
 Sources stay plain Markdown. What Sphinx needs beyond it is added here while the pages are read:
 
-- The navigation has the links of the bulleted lists of the start page, section by section. Below an index page
-  (`README.md`) are the pages of its folder that its tables and lists begin with. A page that is in no list fails the
-  build.
+- The navigation has the links of the bulleted lists of the start page, section by section. Below an index
+  page (`README.md`) are the pages of its folder that a list entry or a table row links to first. A page that
+  is nowhere in it fails the build.
 - A `mermaid` block becomes a diagram, drawn in the browser by the site's own copy of mermaid.
 - `<a id="…"></a>` in a page is a place that links may lead to.
 """
 
 import re
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
-_HERE: Final = Path(__file__).parent
 _START_PAGE: Final = "docs/README"
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
-_LISTED_PAGE = re.compile(r"^[-|] .*?\[([^]]*)\]\(([^)#:]+)\.md\)", re.MULTILINE)
+_LISTED_PAGE = re.compile(r"^[-|] .*?\[([^]]*)\]\(([^)#:]+)\.md[^)]*\)", re.MULTILINE)
 _ANCHOR = re.compile(r'<a id="([^"]+)">')
 
 project = "burstwatch"
@@ -37,6 +36,7 @@ myst_disable_syntax = ["myst_block_break", "myst_line_comment", "myst_role", "my
 
 html_theme = "furo"
 html_title = "burstwatch"
+html_favicon = "static/icon.svg"
 html_static_path = ["static", "node_modules/@mermaid-js/tiny/dist"]
 html_extra_path = ["extra"]
 html_css_files = ["site.css"]
@@ -95,7 +95,9 @@ def _add_anchors(app: Sphinx, doctree: nodes.document) -> None:
         slugs.update({name: (raw.line, name, name) for name in _ANCHOR.findall(raw.astext())})
 
 
-def _add_mermaid(app: Sphinx, _page: str, _template: str, _context: Any, doctree: nodes.document | None) -> None:
+def _add_mermaid(
+    app: Sphinx, _page: str, _template: str, _context: Any, doctree: nodes.document | None
+) -> None:
     if doctree and any("mermaid" in block["classes"] for block in doctree.findall(nodes.literal_block)):
         app.add_js_file("mermaid.tiny.js", priority=800, loading_method="defer")
         app.add_js_file("diagrams.js", priority=810, loading_method="defer")

@@ -1,20 +1,15 @@
-// Draws the diagrams of a page in the colours of its theme, and again when the theme changes.
-const diagrams = [...document.querySelectorAll("div.mermaid pre")].map((block) => ({ block, text: block.textContent }));
-const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+// Draws the diagrams of a page. Each fits the page, and is a link to itself, where a large one can be zoomed.
+mermaid.initialize({ startOnLoad: false, theme: "neutral" });
 
 const draw = async () => {
-  const chosen = document.body.dataset.theme;
-  const dark = chosen === "dark" || (chosen !== "light" && prefersDark.matches);
-  const size = { useMaxWidth: false };
-  mermaid.initialize({
-    startOnLoad: false, theme: dark ? "dark" : "neutral", flowchart: size, sequence: size, state: size,
-  });
-  for (const [number, { block, text }] of diagrams.entries()) {
-    const { svg } = await mermaid.render(`diagram-${number}`, text);
-    block.innerHTML = svg;
+  for (const [number, block] of document.querySelectorAll("div.mermaid pre").entries()) {
+    const { svg } = await mermaid.render(`diagram-${number}`, block.textContent);
+    const link = Object.assign(document.createElement("a"), { innerHTML: svg, target: "_blank" });
+    const picture = new XMLSerializer().serializeToString(link.firstChild);
+    link.href = URL.createObjectURL(new Blob([picture], { type: "image/svg+xml" }));
+    link.ariaLabel = "Open the diagram by itself";
+    block.replaceChildren(link);
   }
 };
 
 draw();
-prefersDark.addEventListener("change", draw);
-new MutationObserver(draw).observe(document.body, { attributeFilter: ["data-theme"] });
