@@ -4,14 +4,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 LOCAL_AWS := $(VENV)/local-aws
 CDK    := $(VENV)/.cdk-installed
+DIAGRAMS := $(VENV)/.diagrams-installed
 
 # what is not written is compiled anew by each of the many processes that the tests start
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check quick format lint prose schemas reference types imports collect unit fuzz coverage mutants synth layer ddprobe packages man wheel lock bench proof release clean
+.PHONY: setup demo test check quick format lint prose schemas reference types imports collect unit fuzz coverage mutants synth layer ddprobe packages man wheel lock bench proof docs release clean
 .DEFAULT_GOAL := test
 
-setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) layer
+setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) $(DIAGRAMS) layer
 
 $(VENV)/.installed: requirements.txt pyproject.toml lab/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -32,6 +33,11 @@ $(LOCAL_AWS)/.installed: lab/local-aws.txt | $(VENV)/.installed
 $(CDK): infra/cli/package-lock.json | $(VENV)/.installed
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --silent --no-audit --no-fund --prefix infra/cli
 	ln -sf $(CURDIR)/infra/cli/node_modules/.bin/cdk $(BIN)/cdk
+	@touch $@
+
+# what draws the diagrams of the documentation site
+$(DIAGRAMS): documents/site/package-lock.json | $(VENV)/.installed
+	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --silent --no-audit --no-fund --prefix documents/site
 	@touch $@
 
 # what the functions import, for their platform; stamped with what it was made of, so this costs nothing twice
@@ -121,6 +127,7 @@ bench: setup
 	$(BIN)/python lab/bench/report.py 1000 10000
 	$(BIN)/python lab/bench/startup.py
 	$(BIN)/python lab/bench/install.py
+	$(BIN)/python lab/bench/site.py
 	$(BIN)/python lab/bench/ledger.py
 	$(BIN)/python lab/bench/ledger_dynamodb.py
 	$(BIN)/python lab/bench/year.py
@@ -171,19 +178,26 @@ wheel: setup
 	$(BIN)/hatchling build --directory dist
 	cd dist && sha256sum burstwatch-* > SHA256SUMS
 
+# the documentation site, in build/site; a link that leads nowhere, or a page in no list, is an error
+docs: setup
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --write-all --jobs auto \
+	  --doctree-dir build/site-cache --conf-dir documents/site . build/site
+	@echo "build/site/index.html"
+
 # checks what is committed, builds it in dist/, and prints the commands that publish it
 release: setup
 	.ci/release
 
 lock: setup
-	$(BIN)/uv pip compile --quiet --universal --all-extras $(addprefix --group ,functions synth lab development) \
+	$(BIN)/uv pip compile --quiet --universal --all-extras $(addprefix --group ,functions synth lab development site) \
 	  --python-version 3.11 --generate-hashes --no-header --no-emit-index-url pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --python-platform aarch64-unknown-linux-gnu --python-version 3.14 --generate-hashes --no-header \
 	  --no-emit-index-url -c requirements.txt infra/layer.in -o infra/layer.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --no-emit-index-url lab/local-aws.in -o lab/local-aws.txt
-	PATH="$(CURDIR)/$(BIN):$$PATH" npm install --silent --package-lock-only --omit-lockfile-registry-resolved \
-	  --no-audit --no-fund --prefix infra/cli
+	for folder in infra/cli documents/site; do \
+	  PATH="$(CURDIR)/$(BIN):$$PATH" npm install --silent --package-lock-only --omit-lockfile-registry-resolved \
+	    --no-audit --no-fund --prefix $$folder || exit; done
 
 clean:
-	rm -rf $(VENV) demo build dist cdk.out infra/cli/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf $(VENV) demo build dist cdk.out infra/cli/node_modules documents/site/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

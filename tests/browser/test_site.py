@@ -1,0 +1,233 @@
+"""The documentation site in a real Chromium, from disk and over HTTP: search, themes, keys, phone, speed."""
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from statistics import median
+from threading import Thread
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+from burstwatch.core.alerts.alert import AlertKind
+from support.chromium import TIMEOUT_S, start_chromium
+from support.paths import ROOT
+
+MIN_CONTRAST = 4.5
+"""The least contrast of text, by WCAG 2.2 AA."""
+
+CONTRASTS = Path(__file__).with_name("contrasts.js").read_text()
+START_PAGE = "docs/README.html"
+DIAGRAM_PAGE = "docs/flips.html"
+CODE_PAGE = "runbooks/BurstBalanceDraining.html"
+TABLE_PAGE = "docs/reference/policy.html"
+
+FIRST_RESULTS = """
+return arguments[0].map((name) => {
+  const [document, title] = Search._performSearch(...Search._parseQuery(name)).at(-1);
+  return [document, title];
+});
+"""
+"""The best result for each name: the last, because Search shows them from the end."""
+
+
+def build_site(source, target):
+    """Sphinx on a folder, as ``make docs`` runs it."""
+    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going"]
+    folders = ["--doctree-dir", f"{target}-cache", "--conf-dir", str(ROOT / "documents" / "site")]
+    return subprocess.run(
+        [*command, *folders, str(source), str(target)], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site") / "site"
+    built = build_site(ROOT, folder)
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with start_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(chromium):
+    """On a screen of usual size, with nothing logged yet."""
+    show_theme(chromium, "light")
+    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    chromium.get("about:blank")
+    chromium.get_log("browser")
+    chromium.get_log("performance")
+    return chromium
+
+
+def show_theme(browser, name):
+    features = [{"name": "prefers-color-scheme", "value": name}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+
+
+def await_element(browser, selector):
+    return WebDriverWait(browser, TIMEOUT_S, poll_frequency=0.02).until(
+        lambda _: browser.find_elements(By.CSS_SELECTOR, selector)
+    )[0]
+
+
+def requested_urls(browser):
+    messages = [json.loads(item["message"])["message"] for item in browser.get_log("performance")]
+    return {
+        item["params"]["request"]["url"] for item in messages if item["method"] == "Network.requestWillBeSent"
+    }
+
+
+def search_for(browser, name):
+    """Type a name into the field beside the page, and press Enter."""
+    browser.find_element(By.NAME, "q").send_keys(name, Keys.ENTER)
+    return await_element(browser, "#search-results li a")
+
+
+@contextmanager
+def serve_folder(folder):
+    class QuietHandler(SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=folder))
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_the_site_opened_from_disk_requests_files_only_and_logs_nothing(browser, site):
+    browser.get((site / "index.html").as_uri())
+    await_element(browser, "article")
+    search_for(browser, "flip")
+    browser.get((site / DIAGRAM_PAGE).as_uri())
+    await_element(browser, "div.mermaid svg")
+    assert browser.get_log("browser") == []
+    requested = requested_urls(browser)
+    assert (site / START_PAGE).as_uri() in requested
+    assert {url.partition(":")[0] for url in requested} <= {"file", "about", "data"}
+
+
+def test_over_http_only_the_site_is_requested_and_a_result_shows_a_piece_of_its_page(browser, site):
+    with serve_folder(site) as address:
+        browser.get(f"{address}/{CODE_PAGE}")
+        search_for(browser, "WindowMissed")
+        assert "WindowMissed" in await_element(browser, "#search-results li p.context").text
+        requested = requested_urls(browser)
+        assert f"{address}/{CODE_PAGE}" in requested
+        assert {url for url in requested if not url.startswith((address, "about:", "data:"))} == set()
+        assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize("kind", [AlertKind.DRAINING, AlertKind.FLIP_REFUSED, "WatchdogSilent"])
+def test_a_search_from_the_start_page_leads_to_the_page_of_an_alert(browser, site, kind):
+    browser.get((site / START_PAGE).as_uri())
+    search_for(browser, str(kind)).click()
+    assert await_element(browser, "article h1").text.startswith(str(kind))
+
+
+def test_the_page_of_each_alert_and_alarm_is_the_first_result_for_its_name(browser, site):
+    names = sorted(path.stem for path in (ROOT / "runbooks").glob("[A-Z]*.md") if path.stem != "README")
+    assert {*map(str, AlertKind)} < set(names)
+    browser.get((site / "search.html").as_uri() + "?q=alert")
+    await_element(browser, "#search-results li a")
+    first_results = browser.execute_script(FIRST_RESULTS, names)
+    assert first_results == [[f"runbooks/{name}", name] for name in names]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_text_can_be_read_in_both_themes(browser, site, theme):
+    show_theme(browser, theme)
+    low = {}
+    for page in (START_PAGE, CODE_PAGE, TABLE_PAGE, "search.html?q=flip"):
+        browser.get(site.as_uri() + f"/{page}")
+        await_element(browser, "article a")
+        contrasts = browser.execute_script(CONTRASTS)
+        assert len(contrasts) > 30
+        low |= {(page, text): round(ratio, 2) for ratio, text, _ in contrasts if ratio < MIN_CONTRAST}
+    assert low == {}
+
+
+def test_the_first_tab_skips_to_the_text_and_the_next_ones_reach_search_and_navigation(browser, site):
+    browser.get((site / START_PAGE).as_uri())
+
+    def press(key):
+        browser.switch_to.active_element.send_keys(key)
+        focused = browser.switch_to.active_element
+        return focused.get_attribute("name") or focused.get_attribute("textContent").strip()
+
+    assert press(Keys.TAB) == "Skip to content"
+    stops = [press(Keys.TAB) for _ in range(8)]
+    assert stops.index("q") < stops.index("Runbooks")
+    browser.refresh()
+    press(Keys.TAB)
+    press(Keys.ENTER)
+    assert press(Keys.TAB) == "overview", "the first link of the text"
+
+
+@pytest.mark.parametrize("page", [START_PAGE, CODE_PAGE, TABLE_PAGE, DIAGRAM_PAGE, "README.html"])
+def test_a_phone_shows_a_page_without_scrolling_sideways(browser, site, page):
+    metrics = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get((site / page).as_uri())
+    await_element(browser, "div.mermaid svg" if page == DIAGRAM_PAGE else "article h1")
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+
+
+def test_a_diagram_opens_by_itself_to_be_enlarged(browser, site):
+    browser.get((site / DIAGRAM_PAGE).as_uri())
+    await_element(browser, "div.mermaid a").send_keys(Keys.ENTER)
+    page, *others = browser.window_handles
+    browser.switch_to.window(others[0])
+    try:
+        assert "AWS accepts" in await_element(browser, "svg").text
+    finally:
+        browser.close()
+        browser.switch_to.window(page)
+
+
+def test_the_largest_page_opens_about_as_quickly_as_the_smallest(browser, site):
+    pages = sorted(site.glob("*/**/*.html"), key=lambda path: path.stat().st_size)
+    assert pages[-1].stat().st_size > 2 * pages[0].stat().st_size
+
+    def opening_ms(page):
+        browser.get(page.as_uri())
+        return browser.execute_script("return performance.getEntriesByType('navigation')[0].loadEventEnd")
+
+    smallest, largest = (median(opening_ms(page) for _ in range(5)) for page in (pages[0], pages[-1]))
+    assert largest < 8 * smallest
+
+
+def test_a_link_that_leads_nowhere_or_a_page_in_no_list_fails_the_build(tmp_path):
+    pages = tmp_path / "docs"
+    pages.mkdir()
+    (pages / "README.md").write_text(
+        "# Start\n\n## How-to\n\n- [Good](good.md#row): a page\n- [Bad](bad.md)\n"
+    )
+    (pages / "good.md").write_text('# Good\n\n<a id="row"></a>It leads [there](README.md#how-to)\n')
+    (pages / "unlisted.md").write_text("# Unlisted\n")
+    (pages / "bad.md").write_text(
+        "# Bad\n\n[page](gone.md) [anchor](good.md#gone) [file](gone.yaml) ![picture](gone.png)\n"
+    )
+    built = build_site(tmp_path, tmp_path / "site")
+    assert built.returncode != 0
+    warnings = [line.partition("docs/")[2] for line in built.stderr.splitlines() if "WARNING" in line]
+    assert {line.split(":")[0] for line in warnings} == {"bad.md", "unlisted.md"}
+    for missing in ("gone.md", "'docs/good': 'gone'", "gone.yaml", "gone.png"):
+        assert [line for line in warnings if missing in line], missing
