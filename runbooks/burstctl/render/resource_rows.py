@@ -45,7 +45,12 @@ UNWATCHED_LABEL: Final = "unwatched"
 """What has no bucket that can drain: a large gp2 volume, or a resource without burst credits."""
 
 _NOTHING_TO_LOSE: Final = frozenset(
-    {UnknownReason.NO_SUCH_BUCKET, UnknownReason.NEVER_EMPTY, UnknownReason.OTHER_THROUGHPUT_MODE}
+    {
+        UnknownReason.NOT_BURSTABLE_TYPE,
+        UnknownReason.NO_SUCH_BUCKET,
+        UnknownReason.NEVER_EMPTY,
+        UnknownReason.OTHER_THROUGHPUT_MODE,
+    }
 )
 
 _RECOVERED_PCT: Final = LevelPolicy().exhausted_leave_pct
