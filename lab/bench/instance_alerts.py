@@ -30,10 +30,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 from simulate_accuracy import TYPES, Recording, read_recordings, scale_to_baseline
 
@@ -379,9 +379,9 @@ def make_cases(recordings: Sequence[Recording], peaks: Sequence[float]) -> list[
     ]
 
 
-def format_rows(outcomes: Sequence[Outcome], *labels: str) -> Iterator[str]:
-    """A row for each watcher."""
-    for watcher in WATCHERS:
+def format_rows(outcomes: Sequence[Any], *labels: str) -> Iterator[str]:
+    """A row for each watcher of the outcomes, of instances or of storage."""
+    for watcher in dict.fromkeys(outcome.watcher for outcome in outcomes):
         mine = [outcome for outcome in outcomes if outcome.watcher == watcher]
         days = sum(outcome.case.duration_s for outcome in mine) / DAY_S
         announcements = [announcement for outcome in mine for announcement in outcome.announcements]
@@ -405,32 +405,49 @@ def format_rows(outcomes: Sequence[Outcome], *labels: str) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def main() -> None:
-    """Print the rows of each set, shape and set of volumes, and of all together."""
+def parse_arguments(description: str, factors: str, default: str) -> argparse.Namespace:
+    """The options of a benchmark of alerts; ``factors`` is the one that multiplies the loads."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("traces", type=Path, nargs="?", help="a folder with folders of recordings")
-    parser.add_argument("--peaks", default="1.5,3,5")
+    parser.add_argument(f"--{factors}", dest="factors", default=default)
     parser.add_argument("--kib", type=float, default=32, help="of operations whose size was not recorded")
     parser.add_argument("--every", type=int, default=1, help="use only every n-th case")
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
-    recordings = synthetic_recordings()
+    options.factors = [float(text) for text in options.factors.split(",")]
+    return options
+
+
+def read_loads(options: argparse.Namespace) -> list[Recording]:
+    """The synthetic loads, and those of the recordings that do any I/O."""
+    loads = synthetic_recordings()
     if options.traces is None:
         print("no TRACES: recorded load is skipped, and only the synthetic loads are used", file=sys.stderr)
-    else:
-        read = [
-            recording for recording in read_recordings(options.traces, options.kib) if sum(recording.iops)
-        ]
-        recordings += map(with_even_operations, read)
-    cases = make_cases(recordings, [float(text) for text in options.peaks.split(",")])[:: options.every]
-    outcomes: list[Outcome] = []
-    with ProcessPoolExecutor(options.workers) as pool:
+        return loads
+    recordings = read_recordings(options.traces, options.kib)
+    return loads + [with_even_operations(recording) for recording in recordings if sum(recording.iops)]
+
+
+def score_all(
+    score: Callable[[Any], Sequence[Any]], cases: Sequence[Any], workers: int
+) -> list[Sequence[Any]]:
+    """The outcomes of each case, in several processes."""
+    outcomes = []
+    with ProcessPoolExecutor(workers) as pool:
         for number, scored in enumerate(pool.map(score, cases, chunksize=4), start=1):
-            outcomes += scored
+            outcomes.append(scored)
             if sys.stderr.isatty():
                 print(f"\r{number:,} of {len(cases):,} cases", end="", file=sys.stderr)
+    return outcomes
+
+
+def main() -> None:
+    """Print the rows of each set, shape and set of volumes, and of all together."""
+    options = parse_arguments(str(__doc__), "peaks", "1.5,3,5")
+    cases = make_cases(read_loads(options), options.factors)[:: options.every]
+    outcomes = list(chain.from_iterable(score_all(score, cases, options.workers)))
     titles = (
         "load", "shape", "volumes", "watcher", "instance-days", "announced", "in time",
         "lead, min: least / median", "bound", "alerts", "needless", "per 100 days",

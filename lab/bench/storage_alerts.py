@@ -17,16 +17,12 @@ has 192 GB. Of RDS, the alarm is at 20 %. Alarms see a datapoint at once when it
 What counts as a depletion, as ``in time`` and as needless is as for instances, see ``instance_alerts.py``.
 """
 
-import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import product
-from pathlib import Path
-from statistics import median
+from itertools import chain, product
 from typing import Final
 
 from instance_alerts import (
@@ -36,11 +32,13 @@ from instance_alerts import (
     bound_lead_s,
     find_alarms,
     find_depletions,
-    synthetic_recordings,
+    format_rows,
+    parse_arguments,
+    read_loads,
+    score_all,
     watch,
-    with_even_operations,
 )
-from simulate_accuracy import Recording, read_recordings
+from simulate_accuracy import Recording
 
 from burstlab.model.clock import LabClock
 from burstlab.model.database import STORAGE, LabDatabase
@@ -285,60 +283,12 @@ def make_cases(recordings: Sequence[Recording], depths: Sequence[float]) -> list
     ]
 
 
-def format_rows(outcomes: Sequence[Outcome], *labels: str) -> Iterator[str]:
-    """A row for each watcher."""
-    for watcher in dict.fromkeys(outcome.watcher for outcome in outcomes):
-        mine = [outcome for outcome in outcomes if outcome.watcher == watcher]
-        days = sum(outcome.case.duration_s for outcome in mine) / DAY_S
-        announcements = [announcement for outcome in mine for announcement in outcome.announcements]
-        leads_min = [(announcement.lead_s or 0) / 60 for announcement in announcements]
-        bounds_min = [announcement.bound_lead_s / 60 for announcement in announcements]
-        in_time = sum(lead >= bound for lead, bound in zip(leads_min, bounds_min, strict=True))
-        announced = sum(announcement.lead_s is not None for announcement in announcements)
-        needless = sum(outcome.needless_alerts for outcome in mine)
-        cells = [
-            *labels,
-            watcher,
-            f"{days:,.0f}",
-            f"{announced:,} of {len(announcements):,}",
-            f"{in_time:,}",
-            f"{min(leads_min):.0f} / {median(leads_min):.0f}" if leads_min else "",
-            f"{min(bounds_min):.0f} / {median(bounds_min):.0f}" if bounds_min else "",
-            f"{sum(outcome.alerts for outcome in mine):,}",
-            f"{needless:,}",
-            f"{100 * needless / days:.2f}",
-        ]
-        yield f"| {' | '.join(cells)} |"
-
-
 def main() -> None:
     """Print the rows of each kind and shape, and of each kind."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("traces", type=Path, nargs="?", help="a folder with folders of recordings")
-    parser.add_argument("--depths", default="0.6,1.2,2")
-    parser.add_argument("--kib", type=float, default=32, help="of operations whose size was not recorded")
-    parser.add_argument("--every", type=int, default=1, help="use only every n-th case")
-    parser.add_argument("--workers", type=int, default=2)
-    options = parser.parse_args()
-    recordings = synthetic_recordings()
-    if options.traces is None:
-        print("no TRACES: recorded load is skipped, and only the synthetic loads are used", file=sys.stderr)
-    else:
-        read = [
-            recording for recording in read_recordings(options.traces, options.kib) if sum(recording.iops)
-        ]
-        recordings += map(with_even_operations, read)
-    cases = make_cases(recordings, [float(text) for text in options.depths.split(",")])[:: options.every]
-    outcomes: list[Outcome] = []
-    too_short = 0
-    with ProcessPoolExecutor(options.workers) as pool:
-        for number, scored in enumerate(pool.map(score, cases, chunksize=4), start=1):
-            outcomes += scored
-            too_short += not scored
-            if sys.stderr.isatty():
-                print(f"\r{number:,} of {len(cases):,} cases", end="", file=sys.stderr)
+    options = parse_arguments(str(__doc__), "depths", "0.6,1.2,2")
+    cases = make_cases(read_loads(options), options.factors)[:: options.every]
+    scored = score_all(score, cases, options.workers)
+    outcomes = list(chain.from_iterable(scored))
     titles = (
         "bucket", "shape", "watcher", "resource-days", "announced", "in time",
         "lead, min: least / median", "bound", "alerts", "needless", "per 100 days",
@@ -351,7 +301,7 @@ def main() -> None:
             print("\n".join(format_rows(group, kind.name, shape)))
         print("\n".join(format_rows(of_kind, kind.name, "all")))
     print(
-        f"{len(cases):,} cases, of which {too_short:,} recordings are too short to drain so much",
+        f"{len(cases):,} cases, of which {scored.count([]):,} recordings are too short to drain so much",
         file=sys.stderr,
     )
 

@@ -48,7 +48,7 @@ def test_the_alarms_of_aws_are_at_the_minutes_that_the_permitted_throughput_leav
 
 @pytest.mark.parametrize("is_efs", [True, False])
 def test_a_recording_is_scored_for_each_watcher(bench, is_efs):
-    [recording, *_] = bench.synthetic_recordings()
+    [recording, *_] = load_bench("instance_alerts").synthetic_recordings()
     case = bench.Case(
         recording=recording, number=0, is_efs=is_efs, size_gib=100, depth=1.2, shape=bench.LoadShape.FLAT
     )
