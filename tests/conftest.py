@@ -2,6 +2,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -32,6 +33,14 @@ def cached_api_models() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         quicken_botocore(patch)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def empty_moto() -> Iterator[None]:
+    """moto has one state for the process: a topic of one file would be in the account of the next."""
+    yield
+    if backends := sys.modules.get("moto.core.base_backend"):
+        backends.BackendDict.reset()
 
 
 TESTS = Path(__file__).parent
