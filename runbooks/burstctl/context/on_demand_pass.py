@@ -32,7 +32,7 @@ def assess_volumes(
 
     Assessments of volumes that are requested by ID keep their samples. Those of a large fleet may not fit in
     memory, so they are kept only if it ``keeps_samples``. If it ``excuses_denied``, a kind of resource that
-    the caller has no permission to list is no failure.
+    the caller has no permission to list is not a failure.
     """
     watch_pass = start_pass(services, now_s=now_s)
     watch_pass.keeps_samples = keeps_samples or bool(volume_ids)

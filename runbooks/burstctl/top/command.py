@@ -92,7 +92,7 @@ def _require_terminal() -> None:
     """Check that there is a terminal that can show it.
 
     Raises:
-        SettingsError: there is none, or it cannot move its cursor.
+        SettingsError: there is no terminal, or it cannot move its cursor.
     """
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
         raise SettingsError("top needs a terminal for its keys and its output", fix=_OTHER_COMMANDS)

@@ -62,7 +62,7 @@ def render_frame(view: View, *, now_s: float, width: int, height: int) -> list[L
         first = view.position // room * room
         body = [
             _row_line(item, width, is_selected=first + index == view.position)
-            for index, item in enumerate(view.shown[first : first + room])
+            for index, item in enumerate(view.items[first : first + room])
         ] or [[StyledText(_empty_text(view), "dim")]]
     body = body[:room]
     return [_cut(line, width) for line in [*head, *body, *[[]] * (room - len(body)), *foot]]
@@ -108,7 +108,7 @@ def _status_line(view: View, now_s: float, width: int) -> Line:
         total = format_count(len(look.items), "resource")
         parts = [
             data_age,
-            f"{len(view.shown):,} of {total}" if len(view.shown) < len(look.items) else total,
+            f"{len(view.items):,} of {total}" if len(view.items) < len(look.items) else total,
             look.region,
             f"{format_usd(look.usd * 3600 / view.every_s)} an hour",
         ]
@@ -135,8 +135,8 @@ def _foot(view: View, width: int) -> list[Line]:
         last = StyledText(view.message, "bold yellow")
     else:
         filters = [view.kind or "", f"/{view.filter_text}" if view.filter_text else ""]
-        shown = _GAP.join(filter(None, filters))
-        label = f"[{sanitise(shown, 40)}]{_GAP}" if shown else ""
+        filter_label = _GAP.join(filter(None, filters))
+        label = f"[{sanitise(filter_label, 40)}]{_GAP}" if filter_label else ""
         keys = (keys for keys in _FOOTERS if display_width(label + keys) <= width)
         last = StyledText(label + next(keys, _FOOTERS[-1]), "dim")
     return [[StyledText(_details(view.selected, width), "bold")], [last]]
@@ -175,9 +175,10 @@ def _row_line(item: Item, width: int, *, is_selected: bool) -> Line:
         *([StyledText(_fill(item.sparkline, _SPARKLINE_COLUMNS))] if _has_sparkline(width) else []),
         StyledText(forecast, "" if row.is_alerting else "dim"),
     ]
-    line = [StyledText("> " if is_selected else _GAP)]
+    line = [StyledText("> " if is_selected else "  ")]
     for cell in cells:
         line += [cell, StyledText(_GAP)]
+    line.pop()
     return [StyledText(part.text, f"{part.style} reverse".strip()) for part in line] if is_selected else line
 
 

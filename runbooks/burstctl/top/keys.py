@@ -28,7 +28,7 @@ _SEQUENCE: Final = re.compile(r"\x1b[\[O]([0-9;]*[A-Za-z~])|(.)", re.DOTALL)
 def read_keys(data: bytes) -> list[str]:
     """The keys in what was sent at once: ``up``, ``enter``, or the character itself.
 
-    A sequence that is not known is no key, so that none of its characters counts as one.
+    A sequence that is not known counts as nothing, so that none of its characters is taken for a key.
     """
     text = data.decode(errors="ignore")
     keys = (

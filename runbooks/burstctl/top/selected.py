@@ -20,7 +20,7 @@ def run_for_selected(action: Action, resource_id: str, repeated: Sequence[str]) 
     ``repeated`` are the options with which it uses the same account, policy and ledger.
     """
     try:
-        arguments = _ask_for_hold(resource_id) if action is Action.HOLD else _COMMANDS[action](resource_id)
+        arguments = _request_hold(resource_id) if action is Action.HOLD else _COMMANDS[action](resource_id)
         if arguments:
             command = [*arguments, *repeated]
             print_info(f"$ {shlex.join(['burstctl', *command])}", style="bold")
@@ -37,7 +37,7 @@ _COMMANDS = {
 }
 
 
-def _ask_for_hold(resource_id: str) -> list[str]:
+def _request_hold(resource_id: str) -> list[str]:
     """The command of a hold, after three answers; empty without a yes."""
     print_info(f"hold {resource_id}: nothing is modified, or for what is not a volume, no alert is sent")
     lasts = request_answer("For how long, such as 6h", partial(_check, ORDER_DURATION))

@@ -75,7 +75,7 @@ class Look:
 class View:
     """What is known and selected. Times are seconds of one monotonic clock.
 
-    ``kind`` and ``filter_text`` narrow the ``shown`` items; ``position`` is the index of the selected one.
+    ``kind`` and ``filter_text`` narrow the ``items``; ``position`` is the index of the selected one.
     ``selected_id`` is None until somebody moves: until then the most urgent resource is selected.
     """
 
@@ -92,12 +92,12 @@ class View:
     is_help_shown: bool = False
     message: str = ""
     selected_id: str | None = None
-    shown: Sequence[Item] = ()
+    items: Sequence[Item] = ()
     position: int = 0
 
     @property
     def selected(self) -> Item | None:
-        return self.shown[self.position] if self.shown else None
+        return self.items[self.position] if self.items else None
 
     def is_paused(self, now_s: float) -> bool:
         """Whether it waits for a key before it reads again."""
@@ -227,15 +227,15 @@ def _move(view: View, key: str, page_rows: int) -> View:
         "page down": page_rows,
         " ": page_rows,
         "page up": -page_rows,
-        "home": -len(view.shown),
-        "g": -len(view.shown),
-        "end": len(view.shown),
-        "G": len(view.shown),
+        "home": -len(view.items),
+        "g": -len(view.items),
+        "end": len(view.items),
+        "G": len(view.items),
     }
-    if key not in steps or not view.shown:
+    if key not in steps or not view.items:
         return view
-    position = max(0, min(len(view.shown) - 1, view.position + steps[key]))
-    return replace(view, position=position, selected_id=view.shown[position].row.resource_id)
+    position = max(0, min(len(view.items) - 1, view.position + steps[key]))
+    return replace(view, position=position, selected_id=view.items[position].row.resource_id)
 
 
 def _type(view: View, key: str) -> View:
@@ -267,4 +267,4 @@ def _narrow(view: View) -> View:
     if view.kind is not None or text:
         items = [item for item in items if view.kind in (None, item.row.kind) and text in item.search_text]
     positions = (index for index, item in enumerate(items) if item.row.resource_id == view.selected_id)
-    return replace(view, shown=items, position=next(positions, 0))
+    return replace(view, items=items, position=next(positions, 0))
