@@ -34,7 +34,7 @@ _EVERY: Final = Duration(timedelta(minutes=1), timedelta(hours=1))
         ("burstctl top --where tag:role=ci", "what carries this tag"),
     ),
     page="runbooks/BurstBalanceDraining.md",
-    without=("exit_zero", "json"),
+    without=("exit_zero", "json", "verbose"),
 )
 @kind_option
 @click.option(

@@ -1,4 +1,4 @@
-"""burstctl top on a pseudo-terminal: what it shows, what its keys do, and that it leaves the terminal as it was."""
+"""burstctl top on a pseudo-terminal: its frames, its keys, and the terminal as it was."""
 
 import fcntl
 import os

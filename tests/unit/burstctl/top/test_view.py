@@ -38,7 +38,8 @@ def an_item(resource_id, *, kind="ebs", text="", **fields):
         "place": "",
         "flow": lambda _width: "baseline 300",
     }
-    return Item(row=Row(**(facts | fields)), sparkline="▇▇▇▇", search_text=f"{resource_id}\n{text}".casefold())
+    search_text = f"{resource_id}\n{text}".casefold()
+    return Item(row=Row(**(facts | fields)), sparkline="▇▇▇▇", search_text=search_text)
 
 
 ITEMS = [
@@ -228,7 +229,8 @@ def test_it_stops_reading_an_hour_after_the_last_key_and_goes_on_with_the_next()
 
 
 def test_a_look_has_the_most_urgent_first_with_the_shape_of_its_balance():
-    calm, critical = decide_about("vol-0c1", balances(*[100] * 20)), decide_about("vol-0c2", draining_to(20, 3))
+    calm = decide_about("vol-0c1", balances(*[100] * 20))
+    critical = decide_about("vol-0c2", draining_to(20, 3))
 
     look = make_look(a_report(calm, critical, metrics_requested=2_000))
 
