@@ -67,8 +67,8 @@ class Screen:
 
     @property
     def read_age_s(self) -> int | None:
-        shown = re.match(r"read (\d+) s ago", self.lines[0]) if self.lines else None
-        return int(shown[1]) if shown else None
+        age = re.match(r"read (\d+) s ago", self.lines[0]) if self.lines else None
+        return int(age[1]) if age else None
 
     def time_key(self, key: str) -> float:
         """Milliseconds until another resource is selected."""

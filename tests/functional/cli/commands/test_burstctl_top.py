@@ -128,7 +128,7 @@ def test_the_plan_of_a_volume_changes_nothing_and_others_have_none(cli, lab):
     assert lab.fleet.modifications(volume) == []
 
 
-def test_a_hold_asks_how_long_and_why_and_once_more(cli, lab):
+def test_a_hold_needs_a_duration_a_reason_and_a_yes(cli, lab):
     volume = add_critical(lab)
     with Terminal(cli, "--ledger", f"sqlite:{cli.ledger_path}") as terminal:
         terminal.wait_for(r"> critical")
@@ -210,7 +210,7 @@ def test_a_policy_that_is_wrong_is_refused_on_the_ordinary_screen(cli, lab):
         assert "the policy is rejected:" in terminal.text.rpartition(ORDINARY_SCREEN)[2]
 
 
-def test_a_read_that_fails_is_marked_and_the_exit_code_says_so(cli, lab):
+def test_a_read_that_fails_is_marked_and_exits_1(cli, lab):
     lab.faults.add(Fault(action="DescribeVolumes", code="UnauthorizedOperation", status=403))
     with Terminal(cli, "--kind", "ebs") as terminal:
         terminal.wait_for(r"! .*DescribeVolumes")
@@ -255,7 +255,7 @@ def test_a_terminal_that_is_dumb_is_refused(cli, lab):
         assert "\x1b" not in terminal.text
 
 
-def test_json_is_refused_and_where_it_is_found_is_said(cli):
+def test_json_is_refused_with_the_commands_that_have_it(cli):
     result = cli.run("top", "--json")
 
     assert result.code == 2

@@ -140,7 +140,7 @@ def test_the_last_line_has_the_filter_or_a_message(keys, last):
     assert text_of(a_view(*keys))[-1] == last
 
 
-def test_an_empty_list_says_why():
+def test_an_empty_list_has_its_reason():
     assert "no data yet" in text_of(View(every_s=60))[3]
     assert "nothing matches; escape shows everything" in text_of(a_view("/", "x"))[3]
 
