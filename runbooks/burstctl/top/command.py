@@ -94,7 +94,7 @@ def _require_terminal() -> None:
     Raises:
         SettingsError: there is no terminal, or it cannot move its cursor.
     """
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise SettingsError("top needs a terminal for its keys and its output", fix=_OTHER_COMMANDS)
     if os.environ.get("TERM", "dumb") in ("dumb", "unknown", ""):
         raise SettingsError("top needs a terminal that can move its cursor (TERM)", fix=_OTHER_COMMANDS)

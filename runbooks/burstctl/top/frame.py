@@ -6,7 +6,7 @@ from typing import Final
 from burstctl.cli.styled_text import StyledText
 from burstctl.render.table import format_percent, truncate
 from burstctl.top.view import Item, View
-from burstwatch.core.text import display_width, format_count, format_duration, format_usd, sanitise
+from burstwatch.core.text import display_width, format_count, format_duration, format_usd, sanitise, wrap
 
 Line = list[StyledText]
 
@@ -20,7 +20,10 @@ _WIDE_COLUMNS: Final = 110
 _BALANCE_COLUMNS: Final = 7  # "100.0 %"
 _SPARKLINE_COLUMNS: Final = 16
 _SPARKLINE_FROM_COLUMNS: Final = 75  # leaves 12 for the forecast
-_MAX_PROBLEMS: Final = 3  # more are counted: the list stays visible
+_PROBLEMS_SHARE: Final = 5
+"""Problems take at most one line of five, so that the list stays visible."""
+
+_LINES_PER_PROBLEM: Final = 2
 _ALARM: Final = "bold white on red"
 _STALE_AFTER: Final = 2.5
 """Data that is older than this many intervals is out of date: two reads are missing."""
@@ -47,14 +50,14 @@ _HELP: Final = (
 
 def page_rows(view: View, width: int, height: int) -> int:
     """How many resources a frame has room for."""
-    return max(1, height - len(_head(view, 0.0, width)) - len(_foot(view, width)))
+    return max(1, height - len(_head(view, 0.0, width, height)) - len(_foot(view, width)))
 
 
 def render_frame(view: View, *, now_s: float, width: int, height: int) -> list[Line]:
     """The lines of a terminal of this size; only the resources on it are put into words."""
     if width < MIN_COLUMNS or height < MIN_LINES:
         return [[StyledText(truncate(f"needs {MIN_COLUMNS} x {MIN_LINES}", width))]]
-    head, foot = _head(view, now_s, width), _foot(view, width)
+    head, foot = _head(view, now_s, width, height), _foot(view, width)
     room = height - len(head) - len(foot)
     if view.is_help_shown:
         body = [[StyledText(f"{keys:<16}", "bold"), StyledText(text)] for keys, text in _HELP]
@@ -74,13 +77,13 @@ def _empty_text(view: View) -> str:
     return "nothing matches; escape shows everything" if view.look.items else "nothing has burst credits here"
 
 
-def _head(view: View, now_s: float, width: int) -> list[Line]:
+def _head(view: View, now_s: float, width: int, height: int) -> list[Line]:
     look = view.look
     counts = [f"{count:,} {level}" for level, count in look.level_counts.items()] if look else []
     return [
         _status_line(view, now_s, width),
         [StyledText(_join_fitting(counts, width))],
-        *_problem_lines(view),
+        *_problem_lines(view, width, height // _PROBLEMS_SHARE),
         *([StyledText(sanitise(note, width), "dim")] for note in (look.notes[:1] if look else ())),
         _title_line(width),
     ]
@@ -116,15 +119,20 @@ def _status_line(view: View, now_s: float, width: int) -> Line:
     return [StyledText(freshness, style), StyledText(_GAP + _join_fitting(parts, room))]
 
 
-def _problem_lines(view: View) -> list[Line]:
-    """What failed, in the most striking style there is."""
+def _problem_lines(view: View, width: int, limit: int) -> list[Line]:
+    """What failed, in the most striking style there is: at most two lines of each, and ``limit`` in all."""
     problems = [*(view.look.failures if view.look else ())]
     if view.error is not None:
-        older = " (the list is older)" if view.look else ""
-        problems.insert(0, f"the last read failed{older}: {view.error.cause}")
-    more = len(problems) - _MAX_PROBLEMS
-    lines = [[StyledText(f"! {sanitise(problem, 400)}", _ALARM)] for problem in problems[:_MAX_PROBLEMS]]
-    return [*lines, *([[StyledText(f"! and {more} more: burstctl assess", _ALARM)]] if more > 0 else [])]
+        age = " (the list is older)" if view.look else ""
+        problems.insert(0, f"the last read failed{age}: {view.error}")
+    lines = [
+        line
+        for problem in problems
+        for line in wrap(["!", *sanitise(problem, 400).split()], width)[:_LINES_PER_PROBLEM]
+    ]
+    if len(lines) > limit:
+        lines = [*lines[: limit - 1], "! and more: q, then burstctl assess"]
+    return [[StyledText(line, _ALARM)] for line in lines]
 
 
 def _foot(view: View, width: int) -> list[Line]:
@@ -155,7 +163,7 @@ def _title_line(width: int) -> Line:
         _fill("LEVEL", _LEVEL_COLUMNS),
         _fill("RESOURCE", _id_columns(width)),
         "BALANCE",
-        *([_fill("LAST HOUR", _SPARKLINE_COLUMNS)] if _has_sparkline(width) else []),
+        *([_fill("HISTORY", _SPARKLINE_COLUMNS)] if _has_sparkline(width) else []),
         "EMPTY UTC",
     ]
     return [StyledText(_GAP + _GAP.join(titles), "bold")]

@@ -6,8 +6,9 @@ from burstctl.cli.styled_text import to_plain_text
 from burstctl.top.frame import page_rows, render_frame
 from burstctl.top.view import View, begin_read, end_read, make_look, press
 from burstwatch.core.errors import Problem
+from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.text import display_width
-from support.builders.core_values import a_decision, a_volume, an_assessment, balances, draining_to
+from support.builders.core_values import a_decision, a_volume, an_assessment, at, balances, draining_to
 from unit.burstctl.top.test_view import a_look, a_report, a_view, after, an_item
 
 
@@ -31,7 +32,7 @@ def test_eighty_columns_have_everything():
     assert lines == [
         "read 14 s ago  data 74 s old  3 resources  us-east-1  $0.0018 an hour",
         "1 critical  2 ok",
-        "  LEVEL      RESOURCE               BALANCE  LAST HOUR         EMPTY UTC",
+        "  LEVEL      RESOURCE               BALANCE  HISTORY           EMPTY UTC",
         "> critical   ci-7                    20.0 %  ▇▇▇▇▇▇▇▇▇▇▆▆▅▃▂▂  in 6 min (12:05)",
         "  ok         vol-00000000000000000  100.0 %  ▇▇▇▇▇▇▇▇▇▇        not draining",
         "  ok         vol-00000000000000001  100.0 %  ▇▇▇▇▇▇▇▇▇▇        not draining",
@@ -59,7 +60,8 @@ def test_a_wide_terminal_has_the_id_and_the_name():
 @pytest.mark.parametrize("height", [5, 10, 24, 80])
 @pytest.mark.parametrize("keys", [(), ("?",), ("/", *"no such name"), ("G",), ("tab",)])
 def test_a_frame_fits_its_terminal(width, height, keys):
-    look = a_fleet_look(failures=["throttled " * 30, "b", "c", "d", "e"])
+    hold = Hold(volume_id=None, by="ben", reason="INC-42", placed_at_s=0, until_s=int(at("13:00")))
+    look = a_fleet_look(failures=["throttled " * 30, "b", "c", "d", "e"], holds=[hold])
     view = end_read(a_view(*keys, look=look), Problem("denied " * 30), 1.0)
 
     lines = render_frame(view, now_s=14.0, width=width, height=height)
@@ -103,13 +105,13 @@ def test_what_could_not_be_read_is_marked_and_counted():
         a_view(look=a_fleet_look(failures=["a", "b", "c", "d"])), Problem("throttled", "wait"), 1.0
     )
 
-    lines = render_frame(view, now_s=14.0, width=80, height=16)
+    lines = render_frame(view, now_s=14.0, width=80, height=20)
 
     assert [line[0] for line in lines[2:6]] == [
-        ("! the last read failed (the list is older): throttled", "bold white on red"),
+        ("! the last read failed (the list is older): throttled; wait", "bold white on red"),
         ("! a", "bold white on red"),
         ("! b", "bold white on red"),
-        ("! and 2 more: burstctl assess", "bold white on red"),
+        ("! and more: q, then burstctl assess", "bold white on red"),
     ]
 
 
