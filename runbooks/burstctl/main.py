@@ -43,6 +43,7 @@ COMMANDS: Final = {
     "assess": _CommandEntry(
         "which volumes run out of credits, and when; read-only", "burstctl.assess.command"
     ),
+    "top": _CommandEntry("the fleet as a live view: explain, plan and hold by key", "burstctl.top.command"),
     "explain": _CommandEntry("every number behind a decision", "burstctl.explain.command"),
     "which": _CommandEntry(
         "the limit that holds storage back now, and the next one", "burstctl.which.command"

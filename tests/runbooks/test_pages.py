@@ -34,6 +34,7 @@ PASSED = {0, 3, 4}
 NOT_RUN = {
     "burstctl aws-check": "waits for hours; test_burstctl_aws_check_facts.py lets them go by",
     "burstctl aws-check --only ratio-refusal --only zone-filter": "waits too; the same test tries both",
+    "burstctl top": "needs a terminal; test_burstctl_top.py has one",
     "make demo": "takes minutes; tests/e2e plays its first half hour",
     "make test": "is what runs this",
 }

@@ -2,24 +2,16 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import click
 
+from burstctl.assess.assess_resources import assess_resources, kind_option
 from burstctl.cli.exit_codes import ExitCode, exit_code_of
-from burstctl.cli.options import (
-    DATABASE_ID,
-    FILE_SYSTEM_ID,
-    Command,
-    Options,
-    ResourceName,
-    common_options,
-)
+from burstctl.cli.options import Command, Options, ResourceName, common_options
 from burstctl.cli.output import print_info, print_output, to_json
-from burstctl.context.context import CommandContext, Notes, open_silently
+from burstctl.context.context import Notes, open_silently
 from burstctl.context.multi_region import describe_empty_regions, read_in_regions, to_document
-from burstctl.context.on_demand_pass import assess_volumes
-from burstctl.context.resources import resolve_volumes
 from burstctl.render.pass_summary import (
     print_next_elsewhere,
     print_next_for,
@@ -31,31 +23,10 @@ from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.errors import AwsError
 from burstwatch.core.errors import Problem
 from burstwatch.core.resource_type import ResourceType
-from burstwatch.core.text import sanitise
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.wiring.bootstrap import AwsSession, get_caller_identity
 
 _NOTHING: Final = "nothing that has burst credits"
-
-
-class _Kinds(click.ParamType[frozenset[ResourceType]]):
-    """Kinds of resources, separated by commas."""
-
-    name = "kinds"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> frozenset[ResourceType]:
-        names = {name.strip() for name in str(value).split(",")}
-        known = list(ResourceType)
-        if unknown := sorted(names - set(known)):
-            listed = ", ".join(known)
-            self.fail(
-                Problem(f"{sanitise(unknown[0], 40)!r} is not a kind of resource", f"write some of {listed}"),
-                param,
-                ctx,
-            )
-        return frozenset(map(ResourceType, names))
 
 
 @click.command(
@@ -74,14 +45,7 @@ class _Kinds(click.ParamType[frozenset[ResourceType]]):
 )
 @click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=ResourceName())
 @click.option("--all", "everything", is_flag=True, help="Show calm volumes too, however many there are.")
-@click.option(
-    "--kind",
-    "kinds",
-    type=_Kinds(),
-    metavar="KIND[,KIND]",
-    help="Look at these kinds only: ebs, instance, efs, rds. Default: those that the policy watches, or"
-    " without a policy, every kind that you may read.",
-)
+@kind_option
 @common_options
 def assess(
     volumes: tuple[str, ...], options: Options, *, everything: bool, kinds: frozenset[ResourceType] | None
@@ -98,7 +62,7 @@ def assess(
         return _assess_regions(options, kinds, shows_all=everything)
     notes = Notes()
     with open_silently(options, notes) as context:
-        report, session = _assess(volumes, kinds, context), context.session
+        report, session = assess_resources(volumes, kinds, context), context.session
     notes.print_beginning()
     if options.json:
         print_output(to_json(report.to_document()))
@@ -114,27 +78,6 @@ def assess(
     elif not options.json:
         print_next_for({report.region: options.repeated}, report)
     return exit_code_of(report, exit_zero=options.exit_zero)
-
-
-def _assess(
-    names: tuple[str, ...], kinds: frozenset[ResourceType] | None, context: CommandContext
-) -> PassReport:
-    services, looks_at_everything = context.services, kinds is None and context.policy_source.is_default
-    if kinds is not None:
-        services = replace(services, policy=services.policy.watching(kinds))
-    elif looks_at_everything:
-        services = replace(services, policy=services.policy.watching_everything())
-    context.progress.begin()
-    try:
-        # the ID of an instance means its volumes; those of other kinds are not looked up
-        advised = [name for name in names if FILE_SYSTEM_ID.fullmatch(name) or DATABASE_ID.fullmatch(name)]
-        volume_ids = resolve_volumes(context, [name for name in names if name not in advised])
-        report = assess_volumes(
-            services, [*volume_ids, *advised], now_s=services.clock(), excuses_denied=looks_at_everything
-        )
-    finally:
-        context.progress.end()
-    return replace(report, ledger=context.ledger_location)
 
 
 def _is_empty(report: PassReport) -> bool:
@@ -160,7 +103,7 @@ def _print_excused_kinds(*reports: PassReport) -> None:
 
 
 def _assess_regions(options: Options, kinds: frozenset[ResourceType] | None, *, shows_all: bool) -> ExitCode:
-    reads = read_in_regions(options, partial(_assess, (), kinds))
+    reads = read_in_regions(options, partial(assess_resources, (), kinds))
     reports = list(reads.results.values())
     reads.print_beginning()
     if options.json:

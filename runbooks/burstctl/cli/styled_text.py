@@ -5,11 +5,14 @@ import sys
 from collections.abc import Iterable
 from typing import Final, NamedTuple, TextIO
 
+from burstwatch.core.buckets.sparkline import GAP_GLYPH, GLYPHS
+
 _CODES: Final = {
     "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36",
     "white": "37", "on_red": "41",
 }  # fmt: skip
 """The codes of ECMA-48 by our words for them. ANSI blue is not among them: dark terminals hardly show it."""
+_ASCII_GLYPHS: Final = str.maketrans(GLYPHS + GAP_GLYPH, "_.-=*# ")
 
 
 class StyledText(NamedTuple):
@@ -49,6 +52,14 @@ def can_encode(characters: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def encode_safely(text: str, stream: TextIO) -> str:
+    """Replace characters that the stream's encoding lacks; a sparkline is drawn in ASCII."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    if GLYPHS.encode(encoding, "ignore").decode(encoding) != GLYPHS:
+        text = text.translate(_ASCII_GLYPHS)
+    return text.encode(encoding, "replace").decode(encoding)
 
 
 def _paint_line(line: Iterable[StyledText]) -> str:

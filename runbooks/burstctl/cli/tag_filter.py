@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.errors import Problem
 
 _TERM_PATTERN: Final = re.compile(r"tag:([^=\s][^=]*)(?:=(.*))?", re.DOTALL)
@@ -17,7 +17,7 @@ _WILDCARDS: Final = frozenset("*?\\")
 
 @dataclass(frozen=True, slots=True)
 class TagTerm:
-    """A tag that a volume must have; without a ``value`` any will do."""
+    """A tag that a resource must have; without a ``value`` any will do."""
 
     key: str
     value: str | None = None
@@ -25,9 +25,9 @@ class TagTerm:
     def __str__(self) -> str:
         return f"tag:{self.key}" if self.value is None else f"tag:{self.key}={self.value}"
 
-    def matches(self, volume: Volume) -> bool:
-        """Whether the volume has it."""
-        tag_value = volume.tags.get(self.key)
+    def matches(self, resource: Resource) -> bool:
+        """Whether the resource has it."""
+        tag_value = resource.tags.get(self.key)
         return tag_value is not None and self.value in (None, tag_value)
 
 

@@ -21,16 +21,21 @@ def evaluate_fleet(services: Services, *, now_s: float) -> PassReport:
 
 
 def assess_volumes(
-    services: Services, volume_ids: Sequence[str] = (), *, now_s: float, excuses_denied: bool = False
+    services: Services,
+    volume_ids: Sequence[str] = (),
+    *,
+    now_s: float,
+    excuses_denied: bool = False,
+    keeps_samples: bool = False,
 ) -> PassReport:
     """Look at these volumes, or at the whole fleet and what was flipped away from it, and change nothing.
 
-    Assessments of volumes that are requested by ID keep their samples; those of a fleet would not fit in
-    memory. If it ``excuses_denied``, a kind of resource that the caller has no permission to list is no
-    failure.
+    Assessments of volumes that are requested by ID keep their samples. Those of a large fleet may not fit in
+    memory, so they are kept only if it ``keeps_samples``. If it ``excuses_denied``, a kind of resource that
+    the caller has no permission to list is not a failure.
     """
     watch_pass = start_pass(services, now_s=now_s)
-    watch_pass.keeps_samples = bool(volume_ids)
+    watch_pass.keeps_samples = keeps_samples or bool(volume_ids)
     collect = (
         partial(_collect_by_id, volume_ids)
         if volume_ids

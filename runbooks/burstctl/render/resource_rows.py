@@ -72,9 +72,9 @@ def select_rows(reports: Sequence[PassReport], *, shows_all: bool) -> Selection:
     pairs = [(decision, report) for report in reports for decision in report.by_resource]
     pairs.sort(key=lambda pair: urgency_of(pair[0]))
     if shows_all:
-        return Selection([_row(*pair) for pair in pairs], [])
-    without_credits = [decision for decision, _ in pairs if _has_nothing_to_lose(decision)]
-    pairs = [pair for pair in pairs if not _has_nothing_to_lose(pair[0])]
+        return Selection([row_of(*pair) for pair in pairs], [])
+    without_credits = [decision for decision, _ in pairs if has_nothing_to_lose(decision)]
+    pairs = [pair for pair in pairs if not has_nothing_to_lose(pair[0])]
     read = [pair for pair in pairs if not _is_unread(*pair)]
     unread_notes: list[str] = []
     if len(pairs) - len(read) > MAX_UNREAD_ROWS:
@@ -82,7 +82,7 @@ def select_rows(reports: Sequence[PassReport], *, shows_all: bool) -> Selection:
         unread_notes = [f"and {_count(unread)} that could not be read"]
         pairs = read
     if len(pairs) <= MAX_ROWS:
-        return Selection([_row(*pair) for pair in pairs], unread_notes)
+        return Selection([row_of(*pair) for pair in pairs], unread_notes)
     is_important = [_is_urgent(decision) or is_flip_active(decision, report) for decision, report in pairs]
     important = list(compress(pairs, is_important))
     others = list(compress(pairs, map(not_, is_important)))
@@ -90,11 +90,11 @@ def select_rows(reports: Sequence[PassReport], *, shows_all: bool) -> Selection:
     hidden = [decision for decision, _ in others if decision.level is not Level.WATCH]
     room = max(0, MAX_ROWS - len(important))
     hidden = [*(decision for decision, _ in at_watch[room:]), *hidden, *without_credits]
-    rows = [_row(*pair) for pair in [*important, *at_watch[:room]]]
+    rows = [row_of(*pair) for pair in [*important, *at_watch[:room]]]
     return Selection(rows, [*unread_notes, *_hidden_notes(hidden)])
 
 
-def _has_nothing_to_lose(decision: Decision) -> bool:
+def has_nothing_to_lose(decision: Decision) -> bool:
     """Whether it is an instance, file system or database without a bucket that can drain."""
     assessment = decision.assessment
     return not isinstance(assessment.resource, Volume) and assessment.unknown_reason in _NOTHING_TO_LOSE
@@ -123,7 +123,8 @@ def describe_depletion(decision: Decision, now_s: float, width: int | None = Non
     return fit(_depletion_forms(decision, now_s), width)
 
 
-def _row(decision: Decision, report: PassReport) -> Row:
+def row_of(decision: Decision, report: PassReport) -> Row:
+    """One resource, by the decision about its most urgent bucket."""
     assessment = decision.assessment
     resource, flip = assessment.resource, describe_flip_status(decision, report)
     is_critical = decision.volume_settings.is_critical

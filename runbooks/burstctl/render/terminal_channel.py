@@ -5,18 +5,17 @@ from collections.abc import Mapping
 from shutil import get_terminal_size
 from typing import Final, TextIO
 
+from burstctl.cli.styled_text import encode_safely
 from burstctl.cli.text_layout import wrap_command
 from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.adapters.notify.message import message_from_alert
 from burstwatch.core.alerts.alert import Alert, alert_urgency, is_command
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.buckets.sparkline import GAP_GLYPH, GLYPHS
 from burstwatch.core.text import wrap
 
 _WIDTH: Final = 80  # the width of an ordinary terminal
 _MIN_WIDTH: Final = 40  # a narrower terminal breaks the lines itself
 _INDENT: Final = "  "
-_ASCII_GLYPHS: Final = str.maketrans(GLYPHS + GAP_GLYPH, "_.-=*# ")
 _COLOURS: Final = {
     Level.OK: "32",
     Level.WATCH: "36",
@@ -44,7 +43,7 @@ class TerminalChannel:
             lines = render(alert, min(_WIDTH, max(_MIN_WIDTH, columns)))
             if self._uses_colour:
                 lines[0] = _colour(lines[0], alert_urgency(alert))
-            self._stream.write(_encode_safely("\n".join(lines) + "\n\n", self._stream))
+            self._stream.write(encode_safely("\n".join(lines) + "\n\n", self._stream))
             self._stream.flush()
         except (OSError, ValueError) as error:
             message = (
@@ -92,11 +91,3 @@ def wrap_action(action: str, width: int) -> list[str]:
 def _colour(line: str, level: Level) -> str:
     word, colon, rest = line.partition(":")
     return f"\x1b[{_COLOURS[level]}m{word}\x1b[0m{colon}{rest}" if level in _COLOURS else line
-
-
-def _encode_safely(text: str, stream: TextIO) -> str:
-    """Replace characters that the stream's encoding lacks; a sparkline is drawn in ASCII."""
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    if GLYPHS.encode(encoding, "ignore").decode(encoding) != GLYPHS:
-        text = text.translate(_ASCII_GLYPHS)
-    return text.encode(encoding, "replace").decode(encoding)

@@ -13,6 +13,7 @@ VOLUME = object()
 COMMANDS = {
     "": [],
     "assess": [],
+    "top": [],
     "explain": [VOLUME],
     "which": [VOLUME],
     "watch": ["--passes", "1"],

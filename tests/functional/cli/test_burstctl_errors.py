@@ -343,7 +343,7 @@ def test_a_bug_is_one_line_and_names_how_to_get_the_rest(cli, lab, monkeypatch):
     def break_down(*_, **__):
         raise LookupError("no such\nthing")
 
-    monkeypatch.setattr("burstctl.assess.command.assess_volumes", break_down)
+    monkeypatch.setattr("burstctl.assess.assess_resources.assess_volumes", break_down)
 
     result = cli.run("assess")
 

@@ -1,0 +1,60 @@
+"""What the keys about the selected resource do: the commands of burstctl, on the ordinary screen."""
+
+import shlex
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import click
+
+from burstctl.cli.confirm import confirm, request_answer
+from burstctl.cli.options import ORDER_DURATION, ReasonText
+from burstctl.cli.output import print_info
+from burstctl.main import main
+from burstctl.top.view import Action
+
+
+def run_for_selected(action: Action, resource_id: str, repeated: Sequence[str]) -> None:
+    """Run the command, and wait for Enter; Ctrl-C ends the command and returns to the list.
+
+    ``repeated`` are the options with which it uses the same account, policy and ledger.
+    """
+    try:
+        arguments = _request_hold(resource_id) if action is Action.HOLD else _COMMANDS[action](resource_id)
+        if arguments:
+            command = [*arguments, *repeated]
+            print_info(f"$ {shlex.join(['burstctl', *command])}", style="bold")
+            main(command)
+            print_info("")
+        request_answer("Press Enter to return to the list", str)
+    except (click.Abort, KeyboardInterrupt):
+        print_info("")
+
+
+_COMMANDS = {
+    Action.EXPLAIN: lambda resource_id: ["explain", resource_id],
+    Action.PLAN: lambda resource_id: ["flip", resource_id, "--dry-run"],
+}
+
+
+def _request_hold(resource_id: str) -> list[str]:
+    """The command of a hold, after three answers; empty without a yes."""
+    print_info(f"hold {resource_id}: nothing is modified, or for what is not a volume, no alert is sent")
+    lasts = request_answer("For how long, such as 6h", partial(_check, ORDER_DURATION))
+    reason = request_answer("Why; it shows in every output", partial(_check, ReasonText()))
+    if not confirm(f"Hold {resource_id} for {lasts}?", assumes_yes=False):
+        return []
+    return ["hold", resource_id, "--for", lasts, "--reason", reason]
+
+
+def _check(parameter_type: click.ParamType[Any], text: str) -> str:
+    """The text, if the option takes it.
+
+    Raises:
+        ValueError: it does not.
+    """
+    try:
+        parameter_type.convert(text, None, None)
+    except click.BadParameter as error:
+        raise ValueError(error.message) from error
+    return text
