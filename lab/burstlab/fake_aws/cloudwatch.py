@@ -209,7 +209,7 @@ def _combine(statistic: str, by_minute: Mapping[str, Datapoints], minutes: Seque
     values = [by_minute[statistic].values[minute] for minute in minutes]
     if statistic == "Average":
         samples = [by_minute["SampleCount"].values[minute] for minute in minutes]
-        return sum(map(mul, values, samples)) / sum(samples)
+        return float(sum(map(mul, values, samples)) / sum(samples))
     if statistic in ("Minimum", "Maximum"):
         return min(values) if statistic == "Minimum" else max(values)
     return sum(values)

@@ -594,7 +594,7 @@ def test_periods_of_get_metric_statistics_begin_with_its_start_in_every_protocol
         timedelta(minutes=12),
     )
     assert (first["Minimum"], first["Average"]) == (pytest.approx(64), pytest.approx(79))
-    assert (first["Unit"], first["SampleCount"], second["SampleCount"]) == ("Percent", 10, 3)
+    assert (first["Unit"], first["SampleCount"], second["SampleCount"]) == ("Percent", 600, 180)
 
 
 def test_get_metric_statistics_returns_nothing_for_a_gap_and_refuses_too_many_datapoints(fleet, cloudwatch):
