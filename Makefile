@@ -180,8 +180,12 @@ lock: setup
 	  --python-version 3.11 --generate-hashes --no-header --no-emit-index-url pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --python-platform aarch64-unknown-linux-gnu --python-version 3.14 --generate-hashes --no-header \
 	  --no-emit-index-url -c requirements.txt infra/layer.in -o infra/layer.txt
+	for name in local-aws compare; do $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-header --no-emit-index-url lab/$$name.in -o lab/$$name.txt || exit; done
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	  --no-emit-index-url lab/local-aws.in -o lab/local-aws.txt
+	  --no-emit-index-url -c requirements.txt pyproject.toml -o integrations/container/requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --no-deps --python-version 3.11 --generate-hashes --no-header \
+	  --no-emit-index-url integrations/kubernetes/check.in -o integrations/kubernetes/check.txt
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm install --silent --package-lock-only --omit-lockfile-registry-resolved \
 	  --no-audit --no-fund --prefix infra/cli
 

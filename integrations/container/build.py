@@ -69,6 +69,7 @@ STATE = "/state"
 PORT = 9417
 USER_ID = 65_532
 USER = "burstwatch"
+NO_SHELL = "/nonexistent"
 SITE_PACKAGES = "usr/lib/python3/dist-packages"
 CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
 
@@ -134,7 +135,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "build" / "container")
-    parser.add_argument("--wheel", type=Path, help="the wheel of burstwatch; default: built from the checkout")
+    parser.add_argument(
+        "--wheel", type=Path, help="the wheel of burstwatch; default: built from the checkout"
+    )
     options = parser.parse_args()
     try:
         image, bill = build_image(options.folder.resolve(), options.wheel)
@@ -154,7 +157,7 @@ def build_image(folder: Path, wheel: Path | None) -> tuple[Path, Path]:
         BuildError: a tool or a package is missing.
     """
     check_tools()
-    architecture = run(["dpkg", "--print-architecture"]).strip()
+    architecture = run(["dpkg", "--print-architecture"]).decode().strip()
     if architecture not in ARCHITECTURES:
         raise BuildError(f"no image for {architecture}: build on one of {', '.join(ARCHITECTURES)}")
     with TemporaryDirectory(prefix="burstwatch-image-") as directory:
@@ -193,20 +196,20 @@ def check_tools() -> None:
         raise BuildError(f"{', '.join(missing)} missing: build on Debian 12")
 
 
-def run(command: Sequence[str | Path], cwd: Path | None = None) -> str:
+def run(command: Sequence[str | Path], cwd: Path | None = None) -> bytes:
     """What the command prints.
 
     Raises:
         BuildError: it fails; with its last line.
     """
-    completed = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    completed = subprocess.run(command, cwd=cwd, capture_output=True, check=False)
     if completed.returncode:
-        last_line = (completed.stderr.strip().splitlines() or ["no message"])[-1]
+        last_line = (completed.stderr.decode().strip().splitlines() or ["no message"])[-1]
         raise BuildError(f"{' '.join(map(str, command[:3]))} failed: {last_line}")
     return completed.stdout
 
 
-# ------------------------------------------------------------------------------------------------ what is in it
+# ---------------------------------------------------------------------------------------------- what is in it
 
 
 def download_debian(folder: Path) -> list[Path]:
@@ -254,9 +257,10 @@ def system_layer(debian_files: Sequence[Path]) -> Layer:
         for name, entry in sorted(layer.items())
         if name.startswith("usr/share/ca-certificates/") and name.endswith(".crt")
     )
+    users = [f"root:x:0:0::/:{NO_SHELL}", f"{USER}:x:{USER_ID}:{USER_ID}::{STATE}:{NO_SHELL}"]
     files = {
         CERTIFICATES: bundle,
-        "etc/passwd": f"root:x:0:0::/:/nonexistent\n{USER}:x:{USER_ID}:{USER_ID}::{STATE}:/nonexistent\n".encode(),
+        "etc/passwd": "".join(f"{line}\n" for line in users).encode(),
         "etc/group": f"root:x:0:\n{USER}:x:{USER_ID}:\n".encode(),
         "etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files dns\n",
     }
@@ -269,8 +273,8 @@ def system_layer(debian_files: Sequence[Path]) -> Layer:
 
 def debian_entries(path: Path) -> Iterator[tuple[str, Entry]]:
     """The files and links of a package that are needed; its licenses are."""
-    process = subprocess.run(["dpkg-deb", "--fsys-tarfile", path], stdout=subprocess.PIPE, check=True)
-    with tarfile.open(fileobj=io.BytesIO(process.stdout)) as archive:
+    archive_data = run(["dpkg-deb", "--fsys-tarfile", path])
+    with tarfile.open(fileobj=io.BytesIO(archive_data)) as archive:
         for member in archive:
             name = member.name.removeprefix("./").strip("/")
             if name.split("/")[0] in _MERGED:
@@ -345,12 +349,13 @@ def compile_sources(layer: Layer, scratch: Path) -> None:
         )
 
 
-# -------------------------------------------------------------------------------------------------- bill of it
+# ------------------------------------------------------------------------------------------ bill of materials
 
 
 def debian_component(path: Path, architecture: str) -> Component:
     """What a package says of itself; its licenses are in the image, in its copyright file."""
-    name, version = run(["dpkg-deb", "--show", "--showformat=${Package} ${Version}", path]).split()
+    shown = run(["dpkg-deb", "--show", "--showformat=${Package} ${Version}", path])
+    name, version = shown.decode().split()
     return Component(
         name=name,
         version=version,
@@ -417,7 +422,7 @@ def write_layout(image: Path, layers: Sequence[Layer], architecture: str, versio
     blobs.mkdir(parents=True)
     archives = [layer_archive(layer) for layer in layers]
     descriptors = [
-        write_blob(blobs, gzip.compress(archive, mtime=0), "layer.v1.tar+gzip") for archive in archives
+        write_blob(blobs, gzip.compress(archive, 6, mtime=0), "layer.v1.tar+gzip") for archive in archives
     ]
     created = datetime.fromtimestamp(MODIFIED, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     labels = {
@@ -515,10 +520,12 @@ def write_blob(blobs: Path, data: bytes, kind: str) -> dict[str, object]:
 
 
 def to_json(value: object) -> bytes:
+    """The value as a file that people can read as well."""
     return json.dumps(value, indent=1).encode() + b"\n"
 
 
 def sha256(data: bytes) -> str:
+    """The checksum in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
