@@ -4,11 +4,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 LOCAL_AWS := $(VENV)/local-aws
 CDK    := $(VENV)/.cdk-installed
+DOWNLOADS := $(VENV)/.artefact-packages
 
 # what is not written is compiled anew by each of the many processes that the tests start
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check quick format lint prose schemas reference types imports collect unit fuzz coverage mutants synth layer ddprobe packages man wheel lock bench proof release clean
+.PHONY: setup demo test check quick format lint prose schemas reference types imports collect unit fuzz coverage mutants synth layer ddprobe packages image man wheel lock bench proof release clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) layer
@@ -38,6 +39,16 @@ $(CDK): infra/cli/package-lock.json | $(VENV)/.installed
 layer: $(VENV)/.installed
 	@$(BIN)/python -m infra.dependencies
 
+# of which the tests make a container image, and check the Helm chart; where it cannot be had, they are skipped
+$(DOWNLOADS): integrations/container/requirements.txt integrations/kubernetes/check.txt | $(VENV)/.installed
+	-$(BIN)/python integrations/container/build.py --download
+	-$(BIN)/python integrations/kubernetes/check.py --download
+	@touch $@
+
+# the container image of `burstctl watch`, in build/container; needs Debian 12
+image: setup
+	$(BIN)/python integrations/container/build.py
+
 demo: setup
 	$(BIN)/burstlab demo --deployed
 
@@ -45,7 +56,7 @@ demo: setup
 check: lint types imports quick
 
 # collecting once compiles the tests, which each worker of pytest would do by itself, while another processor checks the types
-test: setup
+test: setup $(DOWNLOADS)
 	$(MAKE) --jobs=2 lint types imports collect
 	$(MAKE) unit
 

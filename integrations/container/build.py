@@ -2,10 +2,11 @@
 """Builds the container image of `burstctl watch`, without Docker and without root: an OCI image layout.
 
 integrations/container/build.py [FOLDER] [--wheel FILE]      into FOLDER, build/container by default
+integrations/container/build.py --download                   only the packages, in their newest versions
 
 Its file system is made of packages of Debian 12, and of the wheel with its pinned dependencies. Needed are
-Debian 12's apt-get and dpkg-deb, Python 3.11 as in the image, and a package index for pip. The same
-packages give the same image, byte for byte. FOLDER gets:
+Debian 12's apt-get and dpkg-deb, Python 3.11 as in the image, and a package index for pip. Packages are kept
+in build/container-packages. The same packages give the same image, byte for byte. FOLDER gets:
 
   burstwatch-VERSION.oci/       the image layout: oci-layout, index.json, blobs/sha256/
   burstwatch-VERSION.cdx.json   what is in it (CycloneDX), with version, license and checksum
@@ -33,6 +34,7 @@ from tempfile import TemporaryDirectory
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+PACKAGES = ROOT / "build" / "container-packages"
 MODIFIED = 1_767_225_600
 """The modification time of every file, 1 January 2026, so that the image depends only on its contents."""
 
@@ -138,8 +140,13 @@ def main() -> int:
     parser.add_argument(
         "--wheel", type=Path, help="the wheel of burstwatch; default: built from the checkout"
     )
+    parser.add_argument("--download", action="store_true", help="only download the packages")
     options = parser.parse_args()
     try:
+        if options.download:
+            shutil.rmtree(PACKAGES, ignore_errors=True)
+            download_packages()
+            return 0
         image, bill = build_image(options.folder.resolve(), options.wheel)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -156,15 +163,10 @@ def build_image(folder: Path, wheel: Path | None) -> tuple[Path, Path]:
     Raises:
         BuildError: a tool or a package is missing.
     """
-    check_tools()
-    architecture = run(["dpkg", "--print-architecture"]).decode().strip()
-    if architecture not in ARCHITECTURES:
-        raise BuildError(f"no image for {architecture}: build on one of {', '.join(ARCHITECTURES)}")
+    architecture, debian_files, wheels = download_packages()
     with TemporaryDirectory(prefix="burstwatch-image-") as directory:
         scratch = Path(directory)
-        debian_files = download_debian(scratch / "debian")
-        wheels = download_wheels(scratch / "wheels", architecture)
-        own_wheel = wheel or build_wheel(scratch / "own")
+        own_wheel = wheel or build_wheel(scratch)
         system, application = system_layer(debian_files), application_layer([*wheels, own_wheel])
         compile_sources(system, scratch)
         compile_sources(application, scratch)
@@ -191,9 +193,11 @@ def check_tools() -> None:
             f"this is Python {sys.version_info[0]}.{sys.version_info[1]}, the image has"
             f" {PYTHON[0]}.{PYTHON[1]}: build it with that"
         )
-    missing = [tool for tool in ("apt-get", "apt-cache", "dpkg", "dpkg-deb") if shutil.which(tool) is None]
+    missing = [tool for tool in ("apt-get", "dpkg", "dpkg-deb") if shutil.which(tool) is None]
     if missing:
         raise BuildError(f"{', '.join(missing)} missing: build on Debian 12")
+    if "VERSION_CODENAME=bookworm" not in Path("/etc/os-release").read_text().splitlines():
+        raise BuildError("the image is made of packages of Debian 12 (bookworm): build it there")
 
 
 def run(command: Sequence[str | Path], cwd: Path | None = None) -> bytes:
@@ -212,29 +216,44 @@ def run(command: Sequence[str | Path], cwd: Path | None = None) -> bytes:
 # ---------------------------------------------------------------------------------------------- what is in it
 
 
-def download_debian(folder: Path) -> list[Path]:
+def download_packages() -> tuple[str, list[Path], list[Path]]:
+    """The architecture, Debian's packages and the wheels; those that are there are not downloaded again.
+
+    Raises:
+        BuildError: they cannot be had.
+    """
+    check_tools()
+    architecture = run(["dpkg", "--print-architecture"]).decode().strip()
+    if architecture not in ARCHITECTURES:
+        raise BuildError(f"no image for {architecture}: build on one of {', '.join(ARCHITECTURES)}")
+    PACKAGES.mkdir(parents=True, exist_ok=True)
+    if not all(list(PACKAGES.glob(f"{name}_*.deb")) for name in DEBIAN_PACKAGES):
+        download_debian()
+    download_wheels(architecture)
+    return architecture, sorted(PACKAGES.glob("*.deb")), sorted(PACKAGES.glob("*.whl"))
+
+
+def download_debian() -> None:
     """Debian's packages, in the newest version that apt knows; apt checks their signature."""
-    folder.mkdir()
-    release = dict(
-        line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line
-    )
-    if release.get("VERSION_CODENAME") != "bookworm":
-        raise BuildError("the image is made of packages of Debian 12 (bookworm): build it there")
+    command = ["apt-get", "-o", "APT::Sandbox::User=", "--quiet", "download", *DEBIAN_PACKAGES]
     try:
-        run(["apt-get", "-o", "APT::Sandbox::User=", "--quiet", "download", *DEBIAN_PACKAGES], cwd=folder)
+        run(command, cwd=PACKAGES)
     except BuildError as error:
         raise BuildError(f"{error}; run `apt-get update` and try again") from error
-    return sorted(folder.glob("*.deb"))
 
 
-def download_wheels(folder: Path, architecture: str) -> list[Path]:
+def download_wheels(architecture: str) -> None:
     """The pinned dependencies, checked against their hashes."""
+    requirements = HERE / "requirements.txt"
+    if len(list(PACKAGES.glob("*.whl"))) == requirements.read_text().count("=="):
+        return
+    for outdated in PACKAGES.glob("*.whl"):
+        outdated.unlink()
     platforms = [word for name in ARCHITECTURES[architecture] for word in ("--platform", name)]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     options = ["--require-hashes", "--no-deps", "--only-binary=:all:", *platforms]
     python = ["--implementation", "cp", "--python-version", ".".join(map(str, PYTHON))]
-    run([*command, *options, *python, "--requirement", HERE / "requirements.txt", "--dest", folder])
-    return sorted(folder.glob("*.whl"))
+    run([*command, *options, *python, "--requirement", requirements, "--dest", PACKAGES])
 
 
 def build_wheel(folder: Path) -> Path:

