@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import tarfile
 import tomllib
 import urllib.request
 from datetime import UTC, datetime, timedelta
@@ -21,6 +20,7 @@ from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
 from support.artefacts import load_artefact_script
+from support.bench_loader import load_bench
 from support.disk_support import wait_until
 from support.paths import ROOT
 
@@ -29,11 +29,7 @@ VOLUME = "vol-0123456789abcdef0"
 WATCHED = f'burstwatch_volume_level{{level="critical",reason="",region="us-east-1",volume_id="{VOLUME}"}} 1'
 build = load_artefact_script("container/build")
 check = load_artefact_script("kubernetes/check")
-ENTER = """
-mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && mount --bind "$1" "$0/state" || exit 99
-root=$0; shift; exec /usr/sbin/chroot --userspec=65532:65532 "$root" "$@"
-"""
-"""A new mount namespace in which the root is read-only, and its one writable folder."""
+bench = load_bench("container")
 
 
 @pytest.fixture(scope="module")
@@ -57,15 +53,11 @@ def read_blob(image, descriptor) -> bytes:
     return data
 
 
-def read_manifest(image):
+def test_every_blob_is_the_one_that_is_named(image):
     assert json.loads((image / "oci-layout").read_bytes()) == {"imageLayoutVersion": "1.0.0"}
     [descriptor] = json.loads((image / "index.json").read_bytes())["manifests"]
     manifest = json.loads(read_blob(image, descriptor))
-    return manifest, json.loads(read_blob(image, manifest["config"]))
-
-
-def test_every_blob_is_the_one_that_is_named(image):
-    manifest, configuration = read_manifest(image)
+    configuration = json.loads(read_blob(image, manifest["config"]))
     layers = [gzip.decompress(read_blob(image, layer)) for layer in manifest["layers"]]
     assert [f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in layers] == configuration["rootfs"][
         "diff_ids"
@@ -95,10 +87,7 @@ def root(image, tmp_path_factory) -> Path:
     if os.geteuid() != 0:
         pytest.skip("chroot and mount need root")
     folder = tmp_path_factory.mktemp("root")
-    for layer in read_manifest(image)[0]["layers"]:
-        with tarfile.open(image / "blobs" / "sha256" / layer["digest"].removeprefix("sha256:")) as archive:
-            archive.extractall(folder, filter="fully_trusted")
-    folder.chmod(0o755)
+    bench.unpack(image, folder)
     tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True, check=False)
     if tried.returncode:
         pytest.skip(f"no mount namespace can be made here: {tried.stderr.strip()}")
@@ -124,28 +113,6 @@ def lab():
         yield aws
 
 
-def enter(root, state, environment, *command):
-    variables = dict(entry.split("=", 1) for entry in environment)
-    return ["unshare", "--mount", "env", "-i", *(f"{key}={value}" for key, value in variables.items()),
-            "/bin/sh", "-c", ENTER, str(root), str(state), *command]  # fmt: skip
-
-
-def start_watch(image, root, state, lab):
-    """The image's own command, with the lab as AWS and a free port of loopback only."""
-    configuration = read_manifest(image)[1]["config"]
-    environment = [*configuration["Env"], *(f"{key}={value}" for key, value in lab.environment.items())]
-    command = [*configuration["Entrypoint"], *configuration["Cmd"]]
-    command[command.index("--metrics-port") + 1] = "0"
-    command[command.index("--metrics-address") + 1] = "127.0.0.1"
-    process = subprocess.Popen(
-        enter(root, state, environment, *command),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    return process, environment
-
-
 def wait_for_address(process) -> str:
     for line in process.stdout:
         if line.startswith("metrics: "):
@@ -154,13 +121,19 @@ def wait_for_address(process) -> str:
 
 
 def test_it_watches_with_a_read_only_root_serves_metrics_and_stops_on_sigterm(image, root, state, lab):
-    process, environment = start_watch(image, root, state, lab)
+    variables = [f"{name}={value}" for name, value in lab.environment.items()]
+    process = subprocess.Popen(
+        bench.watch_command(image, root, state, variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     try:
         url = wait_for_address(process)
         wait_until(lambda: WATCHED in urllib.request.urlopen(url, timeout=10).read().decode(), seconds=60)
         port = url.rpartition(":")[2].partition("/")[0]
-        health_check = read_manifest(image)[1]["config"]["Healthcheck"]["Test"][1:]
-        healthy = enter(root, state, [*environment, f"METRICS_PORT={port}"], *health_check)
+        health_check = bench.read_configuration(image)["Healthcheck"]["Test"][1:]
+        healthy = bench.enter(root, state, [f"METRICS_PORT={port}"], *health_check)
         assert subprocess.run(healthy, check=False).returncode == 0
     finally:
         process.send_signal(signal.SIGTERM)
@@ -179,7 +152,7 @@ def test_nothing_but_the_state_can_be_written(root, state):
         "    except OSError as error: print(error.strerror)\n"
         "print(os.getuid(), os.getgid())"
     )
-    command = enter(root, state, [], "/usr/bin/python3.11", "-c", script)
+    command = bench.enter(root, state, [], "/usr/bin/python3.11", "-c", script)
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     assert answer.stdout.splitlines() == ["Read-only file system"] * 2 + ["65532 65532"]
 
