@@ -373,8 +373,8 @@ def compile_sources(layer: Layer, scratch: Path) -> None:
 
 def debian_component(path: Path, architecture: str) -> Component:
     """What a package says of itself; its licenses are in the image, in its copyright file."""
-    shown = run(["dpkg-deb", "--show", "--showformat=${Package} ${Version}", path])
-    name, version = shown.decode().split()
+    fields = run(["dpkg-deb", "--show", "--showformat=${Package} ${Version}", path])
+    name, version = fields.decode().split()
     return Component(
         name=name,
         version=version,

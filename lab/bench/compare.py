@@ -301,6 +301,7 @@ def compare_fleet(contenders: Sequence[Contender], volumes: int, hours: float) -
     would_stall = {volume_id for volume_id, stalled_s in unwatched.stalled_s.items() if stalled_s}
     may_change = {volume_id for volume_id, group in grouped.items() if group.tags}
     results = {contender.name: watch_fleet(contender, volumes, hours) for contender in contenders}
+    actions = sorted(set[str]().union(*(result.calls for result in results.values())))
     scale = MONTH_S / (hours * 3_600)
     rows: dict[str, list[str]] = {}
     for result in results.values():
@@ -312,7 +313,7 @@ def compare_fleet(contenders: Sequence[Contender], volumes: int, hours: float) -
             "throttled, all together": f"{sum(stalled) / 60:.0f} min",
             "wrongly changed": f"{len(wrong)}",
             "calls, by action": "",
-            **{f"- {action}": f"{count:,}" for action, count in sorted(result.calls.items())},
+            **{f"- {action}": f"{result.calls[action]:,}" for action in actions},
             "processor time": f"{result.tally.cpu_s:.1f} s",
             "wall time": f"{result.tally.wall_s:.1f} s",
             "the same of a pass": f"{result.tally.wall_s / result.tally.passes:.2f} s",
@@ -320,9 +321,8 @@ def compare_fleet(contenders: Sequence[Contender], volumes: int, hours: float) -
             "$ of CloudWatch a month": f"{result.metrics * USD_PER_METRIC * scale:.2f}",
         }
         for title, figure in figures.items():
-            rows.setdefault(title, [])
-            rows[title] += ["0"] * (list(results.values()).index(result) - len(rows[title])) + [figure]
-    _print_table([f"{volumes} volumes, {hours:g} h", *results], rows, len(results))
+            rows.setdefault(title, []).append(figure)
+    _print_table([f"{volumes} volumes, {hours:g} h", *results], rows)
     _print_table(
         ["throttled minutes, mean", "nothing", *results],
         {
@@ -331,7 +331,6 @@ def compare_fleet(contenders: Sequence[Contender], volumes: int, hours: float) -
             ]
             for group in GROUPS
         },
-        len(results) + 1,
     )
 
 
@@ -340,10 +339,10 @@ def _mean_stall_min(result: FleetResult, grouped: Mapping[str, Group], group: Gr
     return sum(stalls_s) / len(stalls_s) / 60
 
 
-def _print_table(titles: Sequence[str], rows: Mapping[str, Sequence[str]], columns: int) -> None:
-    print(f"| {' | '.join(titles)} |\n| --- |{' ---: |' * columns}")
+def _print_table(titles: Sequence[str], rows: Mapping[str, Sequence[str]]) -> None:
+    print(f"| {' | '.join(titles)} |\n| --- |{' ---: |' * (len(titles) - 1)}")
     for title, figures in rows.items():
-        print(f"| {title} | {' | '.join([*figures, *['0'] * (columns - len(figures))])} |")
+        print(f"| {title} | {' | '.join(figures)} |")
     print(flush=True)
 
 
@@ -466,16 +465,19 @@ def compare_cases(contenders: Sequence[Contender], *, is_verbose: bool) -> None:
             is_changed, neighbours, tally, volume_id = run_case(case, contender)
             verdict = "right" if is_changed is case.should_change else "**wrong**"
             done = "changed" if is_changed else "left"
-            about = [message for message in tally.messages if volume_id in message]
-            heard = tally.messages if case.faults else about
-            said = "exit code" if tally.failed_passes else "message" if heard else "silent"
-            is_worth_saying = case.faults or not is_changed
+            about_volume = [message for message in tally.messages if volume_id in message]
+            messages = tally.messages if case.faults else about_volume
+            report = "; exit code" if tally.failed_passes else "; message" if messages else "; silent"
+            report = report if case.faults or not is_changed else ""
             rows.setdefault(f"{case.name}: {'change' if case.should_change else 'leave'}", []).append(
-                f"{done}, {verdict}; {neighbours} of {NEIGHBOURS}" + (f"; {said}" if is_worth_saying else "")
+                f"{done}, {verdict}; {neighbours} of {NEIGHBOURS}{report}"
             )
             if is_verbose:
                 print(case.name, contender.name, *tally.messages, sep="\n    ", file=sys.stderr)
-    _print_table(["the volume, and what is right", *(one.name for one in contenders)], rows, len(contenders))
+    _print_table(
+        ["the volume, and what is right", *(contender.name for contender in contenders)],
+        rows,
+    )
 
 
 def main() -> None:

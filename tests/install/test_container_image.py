@@ -201,7 +201,7 @@ def test_helm_and_the_schemas_of_kubernetes_accept_the_chart(capsys, monkeypatch
     assert check.main() == 0, capsys.readouterr().out
 
 
-def test_helm_says_what_has_to_be_given():
+def test_helm_names_the_value_that_is_missing():
     if not (check.TOOLS / "helm").exists():
         pytest.skip("Helm is not there: run integrations/kubernetes/check.py --download")
     helm, _ = check.download_tools()

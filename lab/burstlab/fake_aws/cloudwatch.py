@@ -106,7 +106,7 @@ class CloudWatchApi:
         return cloudwatch_response(call, _page(results, request))
 
     def _read_statistics(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """The datapoints of one metric, with the statistics that were asked for.
+        """The datapoints of one metric, with the statistics that were requested.
 
         Unlike those of GetMetricData, periods begin with StartTime, rounded down to a minute. AWS documents
         no order; here the oldest is first.
