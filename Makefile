@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 LOCAL_AWS := $(VENV)/local-aws
 CDK    := $(VENV)/.cdk-installed
-DOWNLOADS := $(VENV)/.artefact-packages
+DOWNLOADS := build/.artefact-packages
 
 # what is not written is compiled anew by each of the many processes that the tests start
 unexport PYTHONDONTWRITEBYTECODE

@@ -227,9 +227,13 @@ def download_packages() -> tuple[str, list[Path], list[Path]]:
     if architecture not in ARCHITECTURES:
         raise BuildError(f"no image for {architecture}: build on one of {', '.join(ARCHITECTURES)}")
     PACKAGES.mkdir(parents=True, exist_ok=True)
-    if not all(list(PACKAGES.glob(f"{name}_*.deb")) for name in DEBIAN_PACKAGES):
-        download_debian()
-    download_wheels(architecture)
+    try:
+        if not all(list(PACKAGES.glob(f"{name}_*.deb")) for name in DEBIAN_PACKAGES):
+            download_debian()
+        download_wheels(architecture)
+    except BuildError:
+        shutil.rmtree(PACKAGES)  # so that half of the packages are never taken for all
+        raise
     return architecture, sorted(PACKAGES.glob("*.deb")), sorted(PACKAGES.glob("*.whl"))
 
 

@@ -12,6 +12,7 @@ import argparse
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -86,15 +87,20 @@ def main() -> int:
 def download_tools() -> tuple[Path, zipfile.ZipFile]:
     """Helm's program, and the package with the schemas."""
     helm = TOOLS / "helm"
-    wheels = sorted(TOOLS.glob("*.whl"))
-    if not (helm.exists() and len(wheels) == 2):  # noqa: PLR2004 - the lines of check.txt
+    stamp, requirements = TOOLS / "check.txt", HERE / "check.txt"
+    if not (helm.exists() and stamp.exists() and stamp.read_text() == requirements.read_text()):
+        shutil.rmtree(TOOLS, ignore_errors=True)
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
         options = ["--require-hashes", "--no-deps", "--only-binary=:all:", "--dest", str(TOOLS)]
-        subprocess.run([*command, *options, "--requirement", str(HERE / "check.txt")], check=True)
-        wheels = sorted(TOOLS.glob("*.whl"))
-        helm.write_bytes(extract_helm(wheels[0]))
+        completed = subprocess.run([*command, *options, "--requirement", str(requirements)], check=False)
+        if completed.returncode:
+            raise SystemExit(
+                f"pip cannot download {requirements.name}: see that it reaches its package index"
+            )
+        helm.write_bytes(extract_helm(next(TOOLS.glob("aws_cdk*.whl"))))
         helm.chmod(0o755)
-    return helm, zipfile.ZipFile(wheels[1])
+        shutil.copy(requirements, stamp)
+    return helm, zipfile.ZipFile(next(TOOLS.glob("kubernetes_validate*.whl")))
 
 
 def extract_helm(wheel: Path) -> bytes:

@@ -209,3 +209,12 @@ def test_helm_names_the_value_that_is_missing():
         check.run_helm(helm, "template", *check.RELEASE, check.PLACEHOLDERS[0])
     with pytest.raises(SystemExit, match=r"image\.repository is empty: give the repository"):
         check.run_helm(helm, "template", *check.RELEASE, check.PLACEHOLDERS[1])
+
+
+def test_the_image_has_the_pinned_versions_of_burstctl():
+    def pins(path):
+        return {line.split()[0] for line in (ROOT / path).read_text().splitlines() if "==" in line}
+
+    image_pins = pins("integrations/container/requirements.txt")
+    assert image_pins
+    assert image_pins <= pins("requirements.txt")
