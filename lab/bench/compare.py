@@ -308,15 +308,15 @@ def compare_fleet(contenders: Sequence[Contender], volumes: int, hours: float) -
         stalled = [result.stalled_s[key] for key in may_change]
         wrong = {key for key in result.changed if key not in would_stall or key not in may_change}
         figures = {
-            "missed": f"{len(result.late & may_change)} of {len(would_stall & may_change)}",
-            "throttled for a time all the same": f"{sum(map(bool, stalled)) - len(result.late & may_change)}",
+            "missed: changed when already empty, or never": f"{len(result.late & may_change)} of {len(would_stall & may_change)}",
+            "changed in time, but throttled until EC2 was done": f"{sum(map(bool, stalled)) - len(result.late & may_change)}",
             "throttled, all together": f"{sum(stalled) / 60:.0f} min",
             "wrongly changed": f"{len(wrong)}",
             "calls, by action": "",
             **{f"- {action}": f"{result.calls[action]:,}" for action in actions},
             "processor time": f"{result.tally.cpu_s:.1f} s",
             "wall time": f"{result.tally.wall_s:.1f} s",
-            "the same of a pass": f"{result.tally.wall_s / result.tally.passes:.2f} s",
+            "wall time of a pass, mean": f"{result.tally.wall_s / result.tally.passes:.2f} s",
             "peak memory": f"{result.tally.peak_mib:.0f} MiB",
             "$ of CloudWatch a month": f"{result.metrics * USD_PER_METRIC * scale:.2f}",
         }
