@@ -306,10 +306,11 @@ def compare_fleet(contenders: Sequence[Contender], volumes: int, hours: float) -
     rows: dict[str, list[str]] = {}
     for result in results.values():
         stalled = [result.stalled_s[key] for key in may_change]
+        missed = len(result.late & may_change)
         wrong = {key for key in result.changed if key not in would_stall or key not in may_change}
         figures = {
-            "missed: changed when already empty, or never": f"{len(result.late & may_change)} of {len(would_stall & may_change)}",
-            "changed in time, but throttled until EC2 was done": f"{sum(map(bool, stalled)) - len(result.late & may_change)}",
+            "missed: changed when already empty, or never": f"{missed} of {len(would_stall & may_change)}",
+            "changed in time, but throttled until EC2 was done": f"{sum(map(bool, stalled)) - missed}",
             "throttled, all together": f"{sum(stalled) / 60:.0f} min",
             "wrongly changed": f"{len(wrong)}",
             "calls, by action": "",
