@@ -5,11 +5,12 @@ BIN    := $(VENV)/bin
 LOCAL_AWS := $(VENV)/local-aws
 CDK    := $(VENV)/.cdk-installed
 DIAGRAMS := $(VENV)/.diagrams-installed
+DOWNLOADS := build/.artefact-packages
 
 # what is not written is compiled anew by each of the many processes that the tests start
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check quick format lint prose schemas reference types imports collect unit fuzz coverage mutants synth layer ddprobe packages man wheel lock bench proof docs release clean
+.PHONY: setup demo test check quick format lint prose schemas reference types imports collect unit fuzz coverage mutants synth layer ddprobe packages image man wheel lock bench proof docs release clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) $(DIAGRAMS) layer
@@ -44,6 +45,16 @@ $(DIAGRAMS): documents/site/package-lock.json | $(VENV)/.installed
 layer: $(VENV)/.installed
 	@$(BIN)/python -m infra.dependencies
 
+# of which the tests make a container image, and check the Helm chart; where it cannot be had, they are skipped
+$(DOWNLOADS): integrations/container/requirements.txt integrations/kubernetes/check.txt | $(VENV)/.installed
+	-$(BIN)/python integrations/container/build.py --download
+	-$(BIN)/python integrations/kubernetes/check.py --download
+	@touch $@
+
+# the container image of `burstctl watch`, in build/container; needs Debian 12
+image: setup
+	$(BIN)/python integrations/container/build.py
+
 demo: setup
 	$(BIN)/burstlab demo --deployed
 
@@ -51,7 +62,7 @@ demo: setup
 check: lint types imports quick
 
 # collecting once compiles the tests, which each worker of pytest would do by itself, while another processor checks the types
-test: setup
+test: setup $(DOWNLOADS)
 	$(MAKE) --jobs=2 lint types imports collect
 	$(MAKE) unit
 
@@ -193,8 +204,12 @@ lock: setup
 	  --python-version 3.11 --generate-hashes --no-header --no-emit-index-url pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --python-platform aarch64-unknown-linux-gnu --python-version 3.14 --generate-hashes --no-header \
 	  --no-emit-index-url -c requirements.txt infra/layer.in -o infra/layer.txt
+	for name in local-aws compare; do $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-header --no-emit-index-url lab/$$name.in -o lab/$$name.txt || exit; done
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	  --no-emit-index-url lab/local-aws.in -o lab/local-aws.txt
+	  --no-emit-index-url -c requirements.txt pyproject.toml -o integrations/container/requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --no-deps --python-version 3.11 --generate-hashes --no-header \
+	  --no-emit-index-url integrations/kubernetes/check.in -o integrations/kubernetes/check.txt
 	for folder in infra/cli documents/site; do \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" npm install --silent --package-lock-only --omit-lockfile-registry-resolved \
 	    --no-audit --no-fund --prefix $$folder || exit; done

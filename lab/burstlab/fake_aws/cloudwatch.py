@@ -1,4 +1,7 @@
-"""GetMetricData over the fleet, with CloudWatch's own limits, order, paging and status codes."""
+"""GetMetricData over the fleet, with CloudWatch's own limits, order, paging and status codes.
+
+GetMetricStatistics, the older call for one metric, reads the same datapoints.
+"""
 
 import json
 import re
@@ -7,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import mul
 from typing import Any, Final
 
 from burstlab.fake_aws.cloudwatch_alarms import ALARM_ACTIONS
@@ -22,6 +26,7 @@ from burstlab.fake_aws.metrics import (
 from burstlab.fake_aws.protocols import (
     Call,
     Response,
+    Timestamp,
     Timestamps,
     cloudwatch_response,
     parse_form,
@@ -38,7 +43,10 @@ from burstlab.model.volume import MetricFault
 # Source: CloudWatch API reference, GetMetricData
 MAX_QUERIES: Final = 500
 MAX_DATAPOINTS: Final = 100_800
+# Source: CloudWatch API reference, GetMetricStatistics
+MAX_STATISTICS_DATAPOINTS: Final = 1_440
 _ID: Final = re.compile(r"[a-z][a-zA-Z0-9_]*")
+_READ_ACTIONS: Final = ("GetMetricData", "GetMetricStatistics")
 _ORDERS: Final = ("TimestampDescending", "TimestampAscending")
 
 
@@ -66,9 +74,10 @@ class _Result:
 
 
 class CloudWatchApi:
-    """Serves GetMetricData for the metrics that the fleet publishes; moto serves the others.
+    """Serves reads of the metrics that the fleet publishes; moto serves the others.
 
-    ``metrics_requested`` counts what AWS would bill: each metric of each question.
+    ``metrics_requested`` counts what AWS would bill: each metric of each question, and each call of
+    GetMetricStatistics.
     """
 
     def __init__(self, fleet: LabFleet) -> None:
@@ -76,13 +85,15 @@ class CloudWatchApi:
         self.metrics_requested = 0
 
     def handles(self, call: Call) -> bool:
-        is_known = call.action == "GetMetricData" or call.action in ALARM_ACTIONS
+        is_known = call.action in _READ_ACTIONS or call.action in ALARM_ACTIONS
         return is_known and call.region == self._fleet.settings.region
 
     def handle(self, call: Call) -> Response:
         if call.action in ALARM_ACTIONS:
             result = ALARM_ACTIONS[call.action](self._fleet.settings, _parameters(call))
             return cloudwatch_response(call, result)
+        if call.action == "GetMetricStatistics":
+            return cloudwatch_response(call, self._read_statistics(_parameters(call)))
         request = _parse_request(_parameters(call))
         with self._fleet.lock:
             now_s = self._fleet.clock.now_s()
@@ -93,6 +104,48 @@ class CloudWatchApi:
                 if _parse_flag(query.get("ReturnData", True))
             ]
         return cloudwatch_response(call, _page(results, request))
+
+    def _read_statistics(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The datapoints of one metric, with the statistics that were requested.
+
+        Unlike those of GetMetricData, periods begin with StartTime, rounded down to a minute. AWS documents
+        no order; here the oldest is first.
+        """
+        statistics, period_s = parameters.get("Statistics") or [], int(parameters["Period"])
+        if not statistics:
+            raise AwsError(
+                "InvalidParameterCombination",
+                "Must specify either Statistics or ExtendedStatistics; burstlab computes no percentiles.",
+            )
+        metric = {name: parameters.get(name, []) for name in ("Namespace", "MetricName", "Dimensions")}
+        queries = [
+            {"Id": statistic.lower(), "MetricStat": {"Metric": metric, "Period": MINUTE_S, "Stat": statistic}}
+            for statistic in ("SampleCount", *(name for name in statistics if name != "SampleCount"))
+        ]
+        request = _parse_request({**parameters, "MetricDataQueries": queries})
+        if (request.to_s - request.from_s) / period_s > MAX_STATISTICS_DATAPOINTS:
+            raise AwsError(
+                "InvalidParameterCombination",
+                f"A response has at most {MAX_STATISTICS_DATAPOINTS} datapoints: ask for a longer Period, or "
+                "for less time.",
+            )
+        with self._fleet.lock:
+            now_s = self._fleet.clock.now_s()
+            self.metrics_requested += 1
+            by_minute = {
+                query["MetricStat"]["Stat"]: self._result(query, request, now_s).points for query in queries
+            }
+        periods: dict[int, list[int]] = {}
+        for index, start_s in enumerate(by_minute["SampleCount"].starts_s):
+            if start_s < request.to_s:
+                since_start_s = start_s - request.from_s
+                periods.setdefault(start_s - since_start_s % period_s, []).append(index)
+        datapoints = [
+            {"Timestamp": Timestamp(start_s), "Unit": UNITS.get(metric["MetricName"], "None")}
+            | {statistic: _combine(statistic, by_minute, minutes) for statistic in statistics}
+            for start_s, minutes in periods.items()
+        ]
+        return {"Label": metric["MetricName"], "Datapoints": datapoints}
 
     def _result(self, query: Mapping[str, Any], request: _MetricDataRequest, now_s: float) -> _Result:
         stat = query["MetricStat"]
@@ -149,6 +202,17 @@ class CloudWatchApi:
         )
         starts_s = [int(start_at.replace(tzinfo=UTC).timestamp()) for start_at in results[0]["timestamps"]]
         return Datapoints(starts_s, [float(value) for value in results[0]["values"]])
+
+
+def _combine(statistic: str, by_minute: Mapping[str, Datapoints], minutes: Sequence[int]) -> float:
+    """The statistic of a period, from those of its minutes."""
+    values = [by_minute[statistic].values[minute] for minute in minutes]
+    if statistic == "Average":
+        samples = [by_minute["SampleCount"].values[minute] for minute in minutes]
+        return float(sum(map(mul, values, samples)) / sum(samples))
+    if statistic in ("Minimum", "Maximum"):
+        return min(values) if statistic == "Minimum" else max(values)
+    return sum(values)
 
 
 def _to_moto_time(at_s: int) -> datetime:

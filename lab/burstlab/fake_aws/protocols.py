@@ -111,17 +111,23 @@ def read_cbor(body: bytes) -> Any:
     return parser.parse_data_item(parser.get_peekable_stream_from_bytes(body))
 
 
+class Timestamp(int):
+    """An instant in seconds since the epoch, to be written as a timestamp."""
+
+
 class Timestamps(list[int]):
     """Instants in seconds since the epoch, to be written as timestamps."""
 
 
 def encode_cbor(value: Any) -> bytes:  # noqa: PLR0911 - one line for each kind of value
-    """Encode a response in CBOR: mappings, lists, text, numbers, booleans, Timestamps."""
+    """Encode a response in CBOR: mappings, lists, text, numbers, booleans, Timestamp, Timestamps."""
     if isinstance(value, str):
         data = value.encode()
         return _cbor_head(0x60, len(data)) + data
     if isinstance(value, Timestamps):
         return _cbor_head(0x80, len(value)) + b"".join(_TIMESTAMP.pack(0xC1, 0x1A, at_s) for at_s in value)
+    if isinstance(value, Timestamp):
+        return _TIMESTAMP.pack(0xC1, 0x1A, value)
     if isinstance(value, bool):
         return b"\xf5" if value else b"\xf4"
     if isinstance(value, float):
@@ -268,6 +274,8 @@ def _member_number(entry: tuple[str, Any]) -> int:
 
 def _with_iso_timestamps(value: Any) -> Any:
     """Timestamps as the query protocol writes them."""
+    if isinstance(value, Timestamp):
+        return iso(datetime.fromtimestamp(value, tz=UTC))
     if isinstance(value, Timestamps):
         return [iso(datetime.fromtimestamp(at_s, tz=UTC)) for at_s in value]
     if isinstance(value, Mapping):

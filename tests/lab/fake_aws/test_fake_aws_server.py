@@ -567,6 +567,46 @@ def test_get_metric_data_refuses_arguments(cloudwatch, arguments, code, message)
 # ------------------------------------------------------------------------------------ the server itself
 
 
+# --------------------------------------------------------------------------------------- GetMetricStatistics
+
+
+def get_statistics(client, volume_id, statistics, *, minutes, period, now):
+    return client.get_metric_statistics(
+        Namespace="AWS/EBS",
+        MetricName="BurstBalance",
+        Dimensions=[{"Name": "VolumeId", "Value": volume_id}],
+        StartTime=now - timedelta(minutes=minutes),
+        EndTime=now,
+        Period=period,
+        Statistics=statistics,
+    )["Datapoints"]
+
+
+def test_periods_of_get_metric_statistics_begin_with_its_start_in_every_protocol(fleet, in_any_protocol):
+    volume_id = fleet.add(LabVolume(size_gib=100, load="steady:3000"))
+    fleet.clock.advance(15 * 60)
+    now = fleet.clock.now()
+    first, second = get_statistics(
+        in_any_protocol, volume_id, ["Minimum", "Average", "SampleCount"], minutes=13, period=600, now=now
+    )
+    assert (first["Timestamp"] - START, second["Timestamp"] - START) == (
+        timedelta(minutes=2),
+        timedelta(minutes=12),
+    )
+    assert (first["Minimum"], first["Average"]) == (pytest.approx(64), pytest.approx(79))
+    assert (first["Unit"], first["SampleCount"], second["SampleCount"]) == ("Percent", 600, 180)
+
+
+def test_get_metric_statistics_returns_nothing_for_a_gap_and_refuses_too_many_datapoints(fleet, cloudwatch):
+    volume_id = fleet.add(LabVolume(size_gib=100, load="idle"))
+    fleet.hide_metrics(volume_id, from_at=START, to_at=START + timedelta(hours=1))
+    fleet.clock.advance(600)
+    now = fleet.clock.now()
+    assert get_statistics(cloudwatch, volume_id, ["Sum"], minutes=10, period=60, now=now) == []
+    with pytest.raises(ClientError, match="at most 1440 datapoints"):
+        get_statistics(cloudwatch, volume_id, ["Sum"], minutes=1_500, period=60, now=now)
+
+
 def test_what_the_lab_does_not_know_is_answered_by_moto(lab):
     for service, call in (("sts", "get_caller_identity"), ("sns", "list_topics"), ("sqs", "list_queues")):
         client = lab.client(service)

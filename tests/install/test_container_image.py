@@ -1,0 +1,220 @@
+"""The container image: built without Docker, and run as a container runtime would, before the lab."""
+
+import gzip
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import tomllib
+import urllib.request
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from burstctl.watch.command import watch
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
+from support.artefacts import load_artefact_script
+from support.bench_loader import load_bench
+from support.disk_support import wait_until
+from support.paths import ROOT
+
+START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+VOLUME = "vol-0123456789abcdef0"
+WATCHED = f'burstwatch_volume_level{{level="critical",reason="",region="us-east-1",volume_id="{VOLUME}"}} 1'
+build = load_artefact_script("container/build")
+check = load_artefact_script("kubernetes/check")
+bench = load_bench("container")
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory) -> Path:
+    try:
+        build.check_tools()
+    except build.BuildError as error:
+        pytest.skip(f"the image cannot be built here: {error}")
+    if not build.PACKAGES.is_dir():
+        pytest.skip("the image's packages are not there: run integrations/container/build.py --download")
+    layout, _ = build.build_image(tmp_path_factory.mktemp("image"), None)
+    return layout
+
+
+def read_blob(image, descriptor) -> bytes:
+    data = (image / "blobs" / "sha256" / descriptor["digest"].removeprefix("sha256:")).read_bytes()
+    assert (len(data), hashlib.sha256(data).hexdigest()) == (
+        descriptor["size"],
+        descriptor["digest"].removeprefix("sha256:"),
+    )
+    return data
+
+
+def test_every_blob_is_the_one_that_is_named(image):
+    assert json.loads((image / "oci-layout").read_bytes()) == {"imageLayoutVersion": "1.0.0"}
+    [descriptor] = json.loads((image / "index.json").read_bytes())["manifests"]
+    manifest = json.loads(read_blob(image, descriptor))
+    configuration = json.loads(read_blob(image, manifest["config"]))
+    layers = [gzip.decompress(read_blob(image, layer)) for layer in manifest["layers"]]
+    assert [f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in layers] == configuration["rootfs"][
+        "diff_ids"
+    ]
+    assert len(list((image / "blobs" / "sha256").iterdir())) == len(layers) + 2
+    assert configuration["config"]["User"] == "65532:65532"
+
+
+def test_a_layer_is_the_same_bytes_whatever_the_order_of_its_files():
+    files = {"b/file": build.Entry(mode=0o644, data=b"1"), "a": build.Entry(mode=0o777, target="b/file")}
+    archive = build.layer_archive(files)
+    assert archive == build.layer_archive(dict(reversed(files.items())))
+
+
+def test_the_bill_lists_every_package_with_its_checksum_and_license(image):
+    [bill_file] = image.parent.glob("*.cdx.json")
+    components = json.loads(bill_file.read_text())["components"]
+    names = {component["name"] for component in components}
+    assert set(build.DEBIAN_PACKAGES) | {"burstwatch", "boto3", "prometheus_client"} <= names
+    for component in components:
+        assert component["licenses"][0]["license"]["name"], component["name"]
+        assert len(component["hashes"][0]["content"]) == 64
+
+
+@pytest.fixture(scope="module")
+def root(image, tmp_path_factory) -> Path:
+    if os.geteuid() != 0:
+        pytest.skip("chroot and mount need root")
+    folder = tmp_path_factory.mktemp("root")
+    bench.unpack(image, folder)
+    tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        pytest.skip(f"no mount namespace can be made here: {tried.stderr.strip()}")
+    return folder
+
+
+@pytest.fixture
+def state(tmp_path) -> Path:
+    """As Kubernetes mounts a volume with fsGroup: root's, and writable for the group."""
+    folder = tmp_path / "state"
+    folder.mkdir()
+    os.chown(folder, 0, build.USER_ID)
+    folder.chmod(0o2775)
+    return folder
+
+
+@pytest.fixture
+def lab():
+    fleet = LabFleet(LabClock.manual(START), LabSettings(lag_s=60))
+    fleet.add(LabVolume(size_gib=100, load="steady:3000", volume_id=VOLUME))
+    fleet.clock.advance(timedelta(minutes=25).total_seconds())
+    with Endpoint(fleet) as aws:
+        yield aws
+
+
+def wait_for_address(process) -> str:
+    for line in process.stdout:
+        if line.startswith("metrics: "):
+            return line.split()[1]
+    raise AssertionError("it ended without an address")
+
+
+def test_it_watches_with_a_read_only_root_serves_metrics_and_stops_on_sigterm(image, root, state, lab):
+    variables = [f"{name}={value}" for name, value in lab.environment.items()]
+    process = subprocess.Popen(
+        bench.watch_command(image, root, state, variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        url = wait_for_address(process)
+        wait_until(lambda: WATCHED in urllib.request.urlopen(url, timeout=10).read().decode(), seconds=60)
+        port = url.rpartition(":")[2].partition("/")[0]
+        health_check = bench.read_configuration(image)["Healthcheck"]["Test"][1:]
+        healthy = bench.enter(root, state, [f"METRICS_PORT={port}"], *health_check)
+        assert subprocess.run(healthy, check=False).returncode == 0
+    finally:
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=30)
+    assert process.returncode == 3, output
+    assert (state / "ledger.sqlite").stat().st_uid == build.USER_ID
+    assert subprocess.run(healthy, capture_output=True, check=False).returncode != 0
+
+
+def test_nothing_but_the_state_can_be_written(root, state):
+    script = (
+        "import os\n"
+        "open('/state/file', 'w').close()\n"
+        "for path in ('/tmp/file', '/usr/lib/python3/dist-packages/file'):\n"
+        "    try: os.open(path, os.O_CREAT | os.O_WRONLY)\n"
+        "    except OSError as error: print(error.strerror)\n"
+        "print(os.getuid(), os.getgid())"
+    )
+    command = bench.enter(root, state, [], "/usr/bin/python3.11", "-c", script)
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines() == ["Read-only file system"] * 2 + ["65532 65532"]
+
+
+# ------------------------------------------------------------------------------------------------- Kubernetes
+
+
+def find(kind):
+    documents = yaml.safe_load_all((ROOT / "integrations/kubernetes/burstwatch.yaml").read_text())
+    return next(document for document in documents if document and document["kind"] == kind)
+
+
+def test_the_manifest_runs_the_image_as_it_is_built():
+    [container] = (pod := find("Deployment")["spec"]["template"]["spec"])["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["fsGroup"]) == (build.USER_ID,) * 2
+    assert container["ports"][0]["containerPort"] == build.PORT
+    assert build.STATE in [mount["mountPath"] for mount in container["volumeMounts"]]
+    assert container["image"].rpartition(":")[2] == project_version()
+
+
+def test_the_manifest_gives_options_that_watch_has():
+    [container] = find("Deployment")["spec"]["template"]["spec"]["containers"]
+    name, *arguments = container["args"]
+    assert name == watch.name
+    watch.make_context(name, arguments, resilient_parsing=True)
+
+
+def test_the_chart_has_the_version_of_the_project():
+    chart = yaml.safe_load((ROOT / "integrations/kubernetes/chart/Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == project_version()
+
+
+def project_version() -> str:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+def test_helm_and_the_schemas_of_kubernetes_accept_the_chart(capsys, monkeypatch):
+    if not (check.TOOLS / "helm").exists():
+        pytest.skip("Helm is not there: run integrations/kubernetes/check.py --download")
+    monkeypatch.setattr("sys.argv", ["check.py"])
+    assert check.main() == 0, capsys.readouterr().out
+
+
+def test_helm_names_the_value_that_is_missing():
+    if not (check.TOOLS / "helm").exists():
+        pytest.skip("Helm is not there: run integrations/kubernetes/check.py --download")
+    helm, _ = check.download_tools()
+    with pytest.raises(SystemExit, match="region is empty: give an AWS Region"):
+        check.run_helm(helm, "template", *check.RELEASE, check.PLACEHOLDERS[0])
+    with pytest.raises(SystemExit, match=r"image\.repository is empty: give the repository"):
+        check.run_helm(helm, "template", *check.RELEASE, check.PLACEHOLDERS[1])
+
+
+def test_the_image_has_the_pinned_versions_of_burstctl():
+    def pins(path):
+        return {line.split()[0] for line in (ROOT / path).read_text().splitlines() if "==" in line}
+
+    image_pins = pins("integrations/container/requirements.txt")
+    assert image_pins
+    assert image_pins <= pins("requirements.txt")
