@@ -138,7 +138,7 @@ bench: setup
 	$(BIN)/python lab/bench/report.py 1000 10000
 	$(BIN)/python lab/bench/startup.py
 	$(BIN)/python lab/bench/install.py
-	$(BIN)/python lab/bench/site.py
+	$(BIN)/python lab/bench/artefacts/site.py
 	$(BIN)/python lab/bench/ledger.py
 	$(BIN)/python lab/bench/ledger_dynamodb.py
 	$(BIN)/python lab/bench/year.py

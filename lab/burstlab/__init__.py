@@ -14,7 +14,7 @@ In a test, with a clock that moves by hand::
     from burstlab.model.clock import LabClock
     from burstlab.model.ebs_events import LabEvent
     from burstlab.model.fleet import FleetError, LabFleet
-    from burstlab.model.instance import LabInstance
+    from burstlab.model.instances.instance import LabInstance
     from burstlab.model.modification import Modification, ModifyRequest, VolumeSpec
     from burstlab.model.settings import LabSettings
     from burstlab.model.volume import LabVolume, MetricFault, Truth

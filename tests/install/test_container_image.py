@@ -29,7 +29,7 @@ VOLUME = "vol-0123456789abcdef0"
 WATCHED = f'burstwatch_volume_level{{level="critical",reason="",region="us-east-1",volume_id="{VOLUME}"}} 1'
 build = load_artefact_script("container/build")
 check = load_artefact_script("kubernetes/check")
-bench = load_bench("container")
+bench = load_bench("artefacts/container")
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from burstctl.manpage import make_manpage
 from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
-from burstlab.model.instance import LabInstance
+from burstlab.model.instances.instance import LabInstance
 from burstlab.model.volume import LabVolume
 from support.paths import ROOT
 from support.runbooks.checkout import Checkout

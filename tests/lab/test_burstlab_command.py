@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from burstlab.main import COMMANDS, main
 from burstlab.model.fleet_file import FleetFileError, make_mixed_volumes, make_recorded_volumes, read_fleet
-from burstlab.model.load import NAMED_LOADS
-from burstlab.model.load_parser import TRACES_DIRECTORY
+from burstlab.model.loads.load import NAMED_LOADS
+from burstlab.model.loads.load_parser import TRACES_DIRECTORY
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 BURSTLAB = [sys.executable, "-c", "from burstlab.main import main; main()"]

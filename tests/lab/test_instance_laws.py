@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
-from burstlab.model.instance_group import fair_shares
-from burstlab.model.instance_types import ebs_limits
-from burstlab.model.load import Cycle, SizedLoad
+from burstlab.model.instances.instance_group import fair_shares
+from burstlab.model.instances.instance_types import ebs_limits
+from burstlab.model.loads.load import Cycle, SizedLoad
 from burstlab.model.volume import LabVolume
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

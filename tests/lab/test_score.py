@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from burstlab.main import main
-from burstlab.model.load import LoadError, Recording
+from burstlab.model.loads.load import LoadError, Recording
 from burstlab.model.minute_history import MINUTE_S
 from burstlab.score.baselines import BASELINES, PublishedBalance, burst_reserve_pct, find_alarm_spans
 from burstlab.score.cases import BurstyLoad, Case, LoadShape, NamedRecording, find_recordings

@@ -10,8 +10,8 @@ import pytest
 
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import FleetError, LabFleet, LabInstance, LabSettings
-from burstlab.model.instance_group import fair_shares
-from burstlab.model.load import Cycle
+from burstlab.model.instances.instance_group import fair_shares
+from burstlab.model.loads.load import Cycle
 from burstlab.model.volume import LabVolume
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from burstctl.backtest.csv_input import CsvError, read_recordings
 from burstctl.policy.settings import render_policy
 from burstlab.model.fleet_file import FleetFileError, read_fleet
-from burstlab.model.load import LoadError, Recording
-from burstlab.model.load_parser import parse_load
-from burstlab.model.load_recording import read_recording
+from burstlab.model.loads.load import LoadError, Recording
+from burstlab.model.loads.load_parser import parse_load
+from burstlab.model.loads.load_recording import read_recording
 from burstwatch.adapters.policy.yaml_file import MAX_BYTES, parse_policy
 from burstwatch.core.policy.policy import Policy, PolicyError
 from burstwatch.core.watch.window_status import WindowSchedule

@@ -9,8 +9,8 @@ from burstlab.model.clock import LabClock
 from burstlab.model.database import CLASS_IO, CLASS_THROUGHPUT, STORAGE, LabDatabase
 from burstlab.model.file_system import BUCKET, LabFileSystem
 from burstlab.model.fleet import LabFleet
-from burstlab.model.instance_types import ebs_limits
-from burstlab.model.load import Cycle, SizedLoad
+from burstlab.model.instances.instance_types import ebs_limits
+from burstlab.model.loads.load import Cycle, SizedLoad
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.efs.efs_bucket import GIB, efs_bucket
 from burstwatch.core.rds.rds_buckets import class_buckets, storage_bucket

@@ -22,7 +22,7 @@ from burstctl.main import burstctl, main
 from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
-from burstlab.model.instance import LabInstance
+from burstlab.model.instances.instance import LabInstance
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ledger.ledger_entry import EntryKind

@@ -14,7 +14,7 @@ from burstlab.fault_injection.clients import CloudWatch
 from burstlab.fault_injection.effects import FaultInjector
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
-from burstlab.model.instance import LabInstance
+from burstlab.model.instances.instance import LabInstance
 from burstlab.model.volume import LabVolume
 from burstwatch.core.ebs.volume import baseline_iops
 

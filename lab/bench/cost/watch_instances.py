@@ -24,7 +24,7 @@ from typing import Final
 from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
-from burstlab.model.instance_types import instance_types
+from burstlab.model.instances.instance_types import instance_types
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.aws.ec2 import parse_ebs_limits
 from burstwatch.adapters.ledger.sqlite import SqliteLedger

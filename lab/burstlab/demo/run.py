@@ -31,9 +31,9 @@ from burstlab.model.clock import LabClock
 from burstlab.model.database import STORAGE, LabDatabase
 from burstlab.model.file_system import BUCKET, LabFileSystem
 from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
-from burstlab.model.instance import InstanceTruth
-from burstlab.model.load import get_operation_kib
-from burstlab.model.load_parser import parse_load
+from burstlab.model.instances.instance import InstanceTruth
+from burstlab.model.loads.load import get_operation_kib
+from burstlab.model.loads.load_parser import parse_load
 from burstlab.model.metered_resource import MeteredResource
 from burstlab.model.simulated_volume import SimulatedVolume
 from burstlab.model.volume import LabVolume

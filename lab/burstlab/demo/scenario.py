@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from burstlab.model.instance_types import ebs_limits
+from burstlab.model.instances.instance_types import ebs_limits
 from burstwatch.core.buckets.bucket import Bucket
 from burstwatch.core.durations import DAY_S
 from burstwatch.core.ebs.volume import baseline_iops

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Self
 from burstlab.disk.block_device import Counters, DiskError, ThrottledDevice
 from burstlab.model.clock import MAX_SPEED
 from burstlab.model.fleet import LabFleet
-from burstlab.model.load import OPERATION_KIB
+from burstlab.model.loads.load import OPERATION_KIB
 from burstlab.model.simulated_volume import SimulatedVolume
 from burstlab.model.volume import Truth
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS

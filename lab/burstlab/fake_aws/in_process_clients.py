@@ -15,8 +15,8 @@ from burstlab.fake_aws.instance_metrics import read_instance_datapoints
 from burstlab.fake_aws.metrics import read_datapoints, read_exceeded_checks
 from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
-from burstlab.model.instance import LabInstance
-from burstlab.model.instance_types import instance_types
+from burstlab.model.instances.instance import LabInstance
+from burstlab.model.instances.instance_types import instance_types
 from burstlab.model.modification import Modification, ModifyRequest, VolumeSpec
 from burstlab.model.simulated_volume import SimulatedVolume
 from burstwatch.adapters.aws.cloudwatch import MetricQuery, MetricsResult

@@ -8,8 +8,8 @@ from typing import Final
 
 from burstlab.fake_aws.metrics import Aggregate, Datapoints, datapoint_lag_s, minute_total, period_datapoints
 from burstlab.model.bucket import FULL_CREDITS
-from burstlab.model.instance import BALANCES, LabInstance
-from burstlab.model.instance_types import ebs_limits, is_bare_metal, is_nitro
+from burstlab.model.instances.instance import BALANCES, LabInstance
+from burstlab.model.instances.instance_types import ebs_limits, is_bare_metal, is_nitro
 from burstlab.model.minute_history import MINUTE_S, RETENTION_MINUTES, MinuteHistory
 from burstlab.model.settings import LabSettings
 

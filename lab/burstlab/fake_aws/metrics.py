@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from burstlab.model.fleet import LabSettings
-from burstlab.model.instance import LabInstance
-from burstlab.model.instance_types import is_nitro
+from burstlab.model.instances.instance import LabInstance
+from burstlab.model.instances.instance_types import is_nitro
 from burstlab.model.minute_history import (
     IOPS_EXCEEDED,
     MINUTE_S,

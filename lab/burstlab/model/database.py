@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 from burstlab.model.aws_error import AwsError
 from burstlab.model.bucket import FULL_CREDITS
 from burstlab.model.clock import LabClock
-from burstlab.model.instance_types import ebs_limits
-from burstlab.model.load import DAY_S, HOUR_S, NEVER_S, Load
+from burstlab.model.instances.instance_types import ebs_limits
+from burstlab.model.loads.load import DAY_S, HOUR_S, NEVER_S, Load
 from burstlab.model.metered_resource import MIB, OPERATIONS, CreditPool, Limit, MeteredResource, keep_pools
 from burstlab.model.minute_history import MinuteHistory
 from burstlab.model.settings import LabSettings

@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from burstlab.model.database import LOW_CREDITS_EVENT, LowCredits, low_credits_event
-from burstlab.model.load import NEVER_S
+from burstlab.model.loads.load import NEVER_S
 from burstlab.model.modification_progress import ModificationProgress
 from burstlab.model.settings import LabSettings
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from burstlab.model.aws_error import AwsError
 from burstlab.model.clock import LabClock
-from burstlab.model.load import DAY_S, NEVER_S, Load
+from burstlab.model.loads.load import DAY_S, NEVER_S, Load
 from burstlab.model.metered_resource import METERED_MIB, CreditPool, Limit, MeteredResource, keep_pools
 from burstlab.model.minute_history import MinuteHistory
 from burstlab.model.settings import LabSettings

@@ -13,15 +13,15 @@ from burstlab.model.clock import LabClock
 from burstlab.model.database import Databases
 from burstlab.model.ebs_events import EventLog, LabEvent
 from burstlab.model.file_system import FileSystems
-from burstlab.model.instance import Hosting, InstanceBalances, InstanceTruth, LabInstance
-from burstlab.model.instance_group import InstanceGroup, describe_truth, is_calm, join_instances
-from burstlab.model.load import Load
+from burstlab.model.instances.instance import Hosting, InstanceBalances, InstanceTruth, LabInstance
+from burstlab.model.instances.instance_group import InstanceGroup, describe_truth, is_calm, join_instances
+from burstlab.model.instances.type_limits import resolve_target
+from burstlab.model.loads.load import Load
 from burstlab.model.modification import END_STATES, Modification, ModifyRequest
 from burstlab.model.modification_progress import ModificationProgress, plan_change
 from burstlab.model.modify_rules import check_attach, check_modifiable, check_no_op, check_quotas, check_rate
 from burstlab.model.settings import LabSettings, with_changes
 from burstlab.model.simulated_volume import SimulatedVolume
-from burstlab.model.type_limits import resolve_target
 from burstlab.model.volume import Attachment, LabVolume, MetricFault, Truth, check_tags
 from burstwatch.core.errors import BurstwatchError
 

@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from burstlab.model.instance import LabInstance
-from burstlab.model.instance_types import instance_types
-from burstlab.model.load import ScaledLoad
-from burstlab.model.load_parser import parse_load
-from burstlab.model.load_recording import read_recording
+from burstlab.model.instances.instance import LabInstance
+from burstlab.model.instances.instance_types import instance_types
+from burstlab.model.loads.load import ScaledLoad
+from burstlab.model.loads.load_parser import parse_load
+from burstlab.model.loads.load_recording import read_recording
 from burstlab.model.volume import LabVolume
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import sanitise

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from burstlab.model.load import (
+from burstlab.model.loads.load import (
     NEVER_S,
     OPERATION_KIB,
     Load,
@@ -19,7 +19,7 @@ from burstlab.model.load import (
     get_operation_kib,
     repeats_every_minute,
 )
-from burstlab.model.load_parser import parse_load
+from burstlab.model.loads.load_parser import parse_load
 from burstlab.model.minute_history import MINUTE_S, Interval, MinuteHistory, MinuteRun
 
 if TYPE_CHECKING:

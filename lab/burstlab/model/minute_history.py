@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections import deque
 from typing import Final, NamedTuple
 
-from burstlab.model.load import OPERATION_KIB
+from burstlab.model.loads.load import OPERATION_KIB
 
 MINUTE_S: Final = 60
 RETENTION_MINUTES: Final = 15 * 24 * 60

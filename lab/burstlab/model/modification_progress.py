@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Final
 
-from burstlab.model.load import NEVER_S
+from burstlab.model.loads.load import NEVER_S
 from burstlab.model.modification import Modification, VolumeSpec
 from burstlab.model.settings import LabSettings
 

@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from burstlab.model.bucket import FULL_CREDITS
-from burstlab.model.load import OPERATION_KIB
+from burstlab.model.loads.load import OPERATION_KIB
 from burstlab.model.modification import VolumeSpec
 from burstwatch.core.ebs.volume import BURST_IOPS, baseline_iops, gp2_throughput_mib_s
 

@@ -12,7 +12,7 @@ from burstlab.model.bucket import (
     split_at_changes,
 )
 from burstlab.model.describe import DescribedVolume
-from burstlab.model.load import (
+from burstlab.model.loads.load import (
     MAX_OPERATION_KIB,
     MAX_SSD_OPERATION_KIB,
     NEVER_S,
@@ -26,7 +26,7 @@ from burstlab.model.load import (
     peak_iops,
     repeats_every_minute,
 )
-from burstlab.model.load_parser import parse_load
+from burstlab.model.loads.load_parser import parse_load
 from burstlab.model.minute_history import (
     IOPS_EXCEEDED,
     MINUTE_S,

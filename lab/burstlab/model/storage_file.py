@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
 from burstlab.model.database import LabDatabase
 from burstlab.model.file_system import LabFileSystem
 from burstlab.model.fleet_file import FleetFileError, load_document
-from burstlab.model.load_parser import parse_load
+from burstlab.model.loads.load_parser import parse_load
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import sanitise
 

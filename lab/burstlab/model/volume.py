@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from burstlab.model.load import Load
+from burstlab.model.loads.load import Load
 
 DEFAULT_IOPS: Final = {"gp3": 3_000, "io1": 3_000, "io2": 3_000, "standard": 100, "st1": 500, "sc1": 250}
 MULTI_ATTACH_TYPES: Final = ("io1", "io2")

@@ -8,8 +8,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-from burstlab.model.load import Load, LoadError, Recording, Segment
-from burstlab.model.load_recording import read_recording
+from burstlab.model.loads.load import Load, LoadError, Recording, Segment
+from burstlab.model.loads.load_recording import read_recording
 from burstwatch.core.ebs.volume import BURST_IOPS
 
 _SUFFIX: Final = ".csv.gz"

@@ -19,10 +19,10 @@ from burstlab.model.fleet_file import (
     put_on_instances,
     read_fleet,
 )
-from burstlab.model.instance import DEFAULT_INSTANCE_TYPE
-from burstlab.model.instance_types import instance_types
-from burstlab.model.load import NAMED_LOADS
-from burstlab.model.load_parser import list_recordings
+from burstlab.model.instances.instance import DEFAULT_INSTANCE_TYPE
+from burstlab.model.instances.instance_types import instance_types
+from burstlab.model.loads.load import NAMED_LOADS
+from burstlab.model.loads.load_parser import list_recordings
 from burstlab.model.storage_file import read_storage
 from burstlab.model.volume import LabVolume
 from burstwatch.core.errors import BurstwatchError

@@ -14,7 +14,7 @@ from typing import Any, Final
 from burstlab.harness.effects import CHANNEL, RecordingChannel
 from burstlab.harness.invariants import open_flips
 from burstlab.harness.world import PASS_DELAY_S, SWEEP_S, TICK_S, build_services
-from burstlab.model.load import NEVER_S
+from burstlab.model.loads.load import NEVER_S
 from burstlab.soak.scenario import DAY_MIN, POLICY, Scenario
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ledger.flip_state import Direction

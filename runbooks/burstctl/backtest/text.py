@@ -107,7 +107,7 @@ def print_notes(backtest: Backtest) -> None:
     source, selection = backtest.source, backtest.source.selection
     if not backtest.tallies and not backtest.bucket_tallies and not selection.has_failed:
         region = backtest.request.location.region
-        print_info(f"there is no recorded volume with burst credits to replay in {region}")
+        print_info(f"no volume with burst credits was recorded in {region}")
     selection.print_unused("not replayed")
     print_first_lines("nothing recorded", source.unseen)
     selection.print_failures(backtest.request.location.region)

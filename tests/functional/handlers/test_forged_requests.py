@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from burstlab.model.instance import LabInstance
+from burstlab.model.instances.instance import LabInstance
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.handlers import flip
 from burstwatch.wiring.observability import Telemetry

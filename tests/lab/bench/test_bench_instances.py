@@ -11,7 +11,7 @@ from support.bench_loader import load_bench
 
 @pytest.fixture
 def alerts():
-    return load_bench("instance_alerts")
+    return load_bench("alerts/instance_alerts")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ BUCKET = Bucket(capacity=1_000, refill_per_s=1, burst_per_s=10)
 
 @pytest.fixture
 def bench():
-    return load_bench("storage_alerts")
+    return load_bench("alerts/storage_alerts")
 
 
 def test_the_deepest_fall_counts_what_was_earned_between(bench):
@@ -48,7 +48,7 @@ def test_the_alarms_of_aws_are_at_the_minutes_that_the_permitted_throughput_leav
 
 @pytest.mark.parametrize("is_efs", [True, False])
 def test_a_recording_is_scored_for_each_watcher(bench, is_efs):
-    [recording, *_] = load_bench("instance_alerts").synthetic_recordings()
+    [recording, *_] = load_bench("alerts/instance_alerts").synthetic_recordings()
     case = bench.Case(
         recording=recording, number=0, is_efs=is_efs, size_gib=100, depth=1.2, shape=bench.LoadShape.FLAT
     )

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import FleetError, LabFleet, LabInstance, LabSettings
-from burstlab.model.instance_types import instance_types
+from burstlab.model.instances.instance_types import instance_types
 from burstlab.model.volume import LabVolume
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

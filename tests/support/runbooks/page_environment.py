@@ -25,7 +25,7 @@ from burstctl.main import main
 from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
-from burstlab.model.load import Load
+from burstlab.model.loads.load import Load
 from burstlab.model.volume import LabVolume
 from support.builders.functions import DeployedFunctions
 from support.cli_session import START, CliSession, freeze_pass_time

@@ -13,8 +13,8 @@ from typing import Any
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.database import LabDatabase
 from burstlab.model.file_system import LabFileSystem
-from burstlab.model.instance import InstanceBalances, LabInstance
-from burstlab.model.load import Cycle
+from burstlab.model.instances.instance import InstanceBalances, LabInstance
+from burstlab.model.loads.load import Cycle
 from burstwatch.core.errors import BurstwatchError
 from support.aws.fake_stack import deploy_stack, put_parameter
 from support.builders.functions import DeployedFunctions

@@ -14,7 +14,7 @@ from burstlab.fake_aws.ec2.query import find_volumes, no_such_instance, parse_li
 from burstlab.fake_aws.protocols import render_xml
 from burstlab.model.aws_error import AwsError, iso
 from burstlab.model.fleet import LabFleet
-from burstlab.model.instance import DEFAULT_INSTANCE_TYPE, LabInstance
+from burstlab.model.instances.instance import DEFAULT_INSTANCE_TYPE, LabInstance
 from burstlab.model.volume import LabVolume
 
 _SCRIPT_LOAD: Final = re.compile(r"^# load (\S+) (\d+) (\d+)$", re.MULTILINE)

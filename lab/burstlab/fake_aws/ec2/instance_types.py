@@ -14,7 +14,7 @@ from burstlab.fake_aws.ec2.query import (
 )
 from burstlab.fake_aws.protocols import render_xml
 from burstlab.model.aws_error import AwsError
-from burstlab.model.instance_types import instance_types
+from burstlab.model.instances.instance_types import instance_types
 
 _MAX_PAGE: Final = 100  # Source: EC2 API reference, DescribeInstanceTypes
 _DEFAULT_PAGE: Final = "100"  # it pages without MaxResults too

@@ -15,8 +15,8 @@ from burstlab.fake_aws.ec2.query import (
 from burstlab.fake_aws.protocols import render_xml
 from burstlab.model.aws_error import AwsError, iso
 from burstlab.model.fleet import LabFleet
-from burstlab.model.instance import LabInstance
-from burstlab.model.instance_types import instance_types
+from burstlab.model.instances.instance import LabInstance
+from burstlab.model.instances.instance_types import instance_types
 from burstlab.model.simulated_volume import SimulatedVolume
 
 _MAX_PAGE: Final = 1_000  # Source: EC2 API reference, DescribeInstances

@@ -18,10 +18,10 @@ from burstlab.fake_aws.protocols import render_xml
 from burstlab.model.aws_error import AwsError, iso
 from burstlab.model.describe import TYPES_WITHOUT_IOPS
 from burstlab.model.fleet import LabFleet
+from burstlab.model.instances.type_limits import resolve_target
 from burstlab.model.modification import Modification, ModifyRequest, VolumeSpec
 from burstlab.model.modify_rules import check_permission, check_rate
 from burstlab.model.simulated_volume import SimulatedVolume
-from burstlab.model.type_limits import resolve_target
 
 _VolumeModification = tuple[SimulatedVolume, Modification]
 

@@ -350,7 +350,7 @@ def test_nothing_recorded_is_reported(cli, lab):
 def test_no_volume_at_all_is_reported(cli, lab):
     result = cli.run("backtest")
     assert (result.code, result.out) == (0, "")
-    assert "there is no recorded volume with burst credits to replay in us-east-1" in result.err
+    assert "no volume with burst credits was recorded in us-east-1" in result.err
 
 
 def test_what_it_was_before_a_modification_is_not_replayed(cli, lab):
@@ -668,7 +668,7 @@ def test_st1_volumes_of_the_fleet_are_replayed_if_the_policy_watches_them(cli):
         (cli.directory / "policy.yaml").write_text("version: 1\nresources: {ebs: {types: 'gp2, st1'}}\n")
         watched = cli.run("backtest", "--last", "2d", "--json")
 
-    assert "there is no recorded volume with burst credits to replay in us-east-1" in unwatched.err
+    assert "no volume with burst credits was recorded in us-east-1" in unwatched.err
     assert [volume["name"] for volume in watched.document["volumes"]] == ["logs"]
 
 

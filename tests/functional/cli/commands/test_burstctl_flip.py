@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from burstlab.fake_aws.faults import Fault
-from burstlab.model.instance import LabInstance
+from burstlab.model.instances.instance import LabInstance
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ledger.flip_state import FlipStatus, Hold

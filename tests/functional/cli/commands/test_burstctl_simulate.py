@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from burstlab.fake_aws.faults import Fault
-from burstlab.model.instance import InstanceBalances, LabInstance
+from burstlab.model.instances.instance import InstanceBalances, LabInstance
 from burstwatch.core.text import display_width
 from support.cli_session import START, add_lab_volume
 from support.instance_load import publish_load

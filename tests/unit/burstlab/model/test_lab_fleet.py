@@ -9,7 +9,7 @@ from burstlab.model.bucket import FULL_CREDITS
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import FleetError, LabFleet, LabInstance, LabSettings
 from burstlab.model.fleet_file import FleetFileError, read_fleet
-from burstlab.model.load import Cycle
+from burstlab.model.loads.load import Cycle
 from burstlab.model.volume import LabVolume
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from burstlab.model.load import Cycle, Steady
+from burstlab.model.loads.load import Cycle, Steady
 from burstlab.model.metered_resource import (
     METERED_MIB,
     MIB,

@@ -1,6 +1,6 @@
 """Recorded load on EC2 instances: how early their empty buckets are announced, and how often needlessly.
 
-    .venv/bin/python lab/bench/instance_alerts.py [TRACES] [--peaks 1.5,3,5] [--every N] [--workers N]
+    .venv/bin/python lab/bench/alerts/instance_alerts.py [TRACES] [--peaks 1.5,3,5] [--every N] [--workers N]
 
 Each load is the I/O of an instance of each of ``TYPES``. It is multiplied so that its busiest five minutes
 are as many times the baseline of the type as ``--peaks`` says. It goes to one volume that serves the
@@ -42,8 +42,8 @@ from burstlab.harness.world import PASS_DELAY_S, TICK_S, build_services
 from burstlab.model.bucket import FULL_CREDITS
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
-from burstlab.model.load import Load, ScaledLoad, SizedLoad
-from burstlab.model.load import Recording as LabRecording
+from burstlab.model.loads.load import Load, ScaledLoad, SizedLoad
+from burstlab.model.loads.load import Recording as LabRecording
 from burstlab.model.minute_history import MINUTE_S
 from burstlab.model.volume import LabVolume
 from burstlab.score.cases import BurstyLoad, LoadShape

@@ -1,6 +1,6 @@
 """What the lab itself takes to answer one pass over many volumes and instances, without wire and client.
 
-    .venv/bin/python lab/bench/lab_instances.py --volumes 10000 --instances 2000
+    .venv/bin/python lab/bench/simulation/lab_instances.py --volumes 10000 --instances 2000
 
 Each instance has the same number of mixed gp2 volumes with three hours of history. A pass lists the volumes
 and the instances, and reads 15 minutes of BurstBalance and of the operations of each volume, and one hour of

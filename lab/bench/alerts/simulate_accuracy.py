@@ -1,6 +1,6 @@
 """How exact ``burstctl simulate`` is, from five-minute sums, beside a simulation of every second.
 
-    .venv/bin/python lab/bench/simulate_accuracy.py TRACES [--peaks 1.5,3,5] [--kib 32]
+    .venv/bin/python lab/bench/alerts/simulate_accuracy.py TRACES [--peaks 1.5,3,5] [--kib 32]
 
 Each recording below TRACES is the I/O of an instance, on each of ``TYPES``. It is multiplied so that its
 busiest five minutes are as many times the baseline of the type as ``--peaks`` says. A recording without bytes

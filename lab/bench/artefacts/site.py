@@ -1,6 +1,6 @@
 """What the documentation site costs: the time to build it, and how much its pages make a browser load.
 
-    .venv/bin/python lab/bench/site.py
+    .venv/bin/python lab/bench/artefacts/site.py
 
 The weight of a page is that of its HTML and of each script, style sheet and picture that it refers to. It is
 given for the files as they are, and as gzip makes them for a server.
@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LOADED = re.compile(r'<(?:script|img)\b[^>]*? src="([^"]+)"|<link\b[^>]*? href="([^"]+\.(?:css|svg)[^"]*)"')
 
 

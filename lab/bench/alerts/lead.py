@@ -1,6 +1,6 @@
 """How long before empty a full burst is alerted, by how far apart and how late datapoints come.
 
-    .venv/bin/python lab/bench/lead.py [--metric-lag 10m]
+    .venv/bin/python lab/bench/alerts/lead.py [--metric-lag 10m]
 
 Only the decision core, with its defaults. A volume bursts at 3,000 operations a second: from a full bucket
 (calm, so in the sweep), or from 30 % (held there, so in focus). Every phase of the looks against the burst

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from burstlab.model.bucket import FULL_CREDITS
-from burstlab.model.instance_types import RateLimit, ebs_limits
+from burstlab.model.instances.instance_types import RateLimit, ebs_limits
 from burstlab.model.minute_history import MINUTE_S, Interval, MinuteHistory
 from burstlab.model.simulated_volume import SimulatedVolume
 from burstlab.model.volume import MetricFault

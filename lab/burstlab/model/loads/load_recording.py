@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import mode
 from typing import Final, NamedTuple
 
-from burstlab.model.load import LoadError, Recording
+from burstlab.model.loads.load import LoadError, Recording
 
 COLUMNS: Final = ("seconds_since_start", "read_ops_per_s", "write_ops_per_s")
 _MAX_STEPS: Final = 10_000_000  # 80 MB of floats for each column; a longer gap is a wrong time

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Final, NamedTuple
 
-from burstlab.model.instance import InstanceBucket, InstanceTruth, LabInstance
+from burstlab.model.instances.instance import InstanceBucket, InstanceTruth, LabInstance
 from burstlab.model.minute_history import MINUTE_S
 from burstlab.model.simulated_volume import Demand, SimulatedVolume, count_repeats
 

@@ -2,8 +2,8 @@ import gzip
 
 import pytest
 
-from burstlab.model.load import NAMED_LOADS, LoadError, get_operation_kib
-from burstlab.model.load_parser import list_recordings, parse_load
+from burstlab.model.loads.load import NAMED_LOADS, LoadError, get_operation_kib
+from burstlab.model.loads.load_parser import list_recordings, parse_load
 
 MIDNIGHT_S = 1_795_132_800  # 2026-11-20T00:00:00Z
 

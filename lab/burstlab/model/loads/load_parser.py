@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from burstlab.model.load import (
+from burstlab.model.loads.load import (
     DAY_S,
     MAX_OPERATION_KIB,
     NAMED_LOADS,
@@ -17,9 +17,9 @@ from burstlab.model.load import (
     parse_integer,
     parse_number,
 )
-from burstlab.model.load_recording import read_recording
+from burstlab.model.loads.load_recording import read_recording
 
-TRACES_DIRECTORY: Final = Path(__file__).parents[1] / "traces"
+TRACES_DIRECTORY: Final = Path(__file__).parents[2] / "traces"
 
 
 _MODIFIERS: Final = "".join(

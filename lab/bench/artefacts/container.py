@@ -1,6 +1,6 @@
 """The container image: its size, how long it takes to build, and from its start to its first look.
 
-    .venv/bin/python lab/bench/container.py
+    .venv/bin/python lab/bench/artefacts/container.py
 
 It needs what ``integrations/container/build.py`` needs, and root: the image is run by ``unshare`` and
 ``chroot``, because no container runtime is part of the lab. What a runtime adds is not measured. AWS is a
@@ -24,7 +24,7 @@ from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
 
-BUILD: Final = Path(__file__).parents[2] / "integrations" / "container" / "build.py"
+BUILD: Final = Path(__file__).parents[3] / "integrations" / "container" / "build.py"
 RUNS: Final = 5
 _ENTER: Final = """
 mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && mount --bind "$1" "$0/state" || exit 99

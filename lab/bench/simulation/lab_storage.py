@@ -1,7 +1,7 @@
 """What 1,000 file systems and 1,000 databases cost the lab: simulating them, and answering boto3 about them.
 
-    .venv/bin/python lab/bench/lab_storage.py
-    .venv/bin/python lab/bench/lab_storage.py --count 5000 --days 14
+    .venv/bin/python lab/bench/simulation/lab_storage.py
+    .venv/bin/python lab/bench/simulation/lab_storage.py --count 5000 --days 14
 
 Half of the resources are idle, the others have loads that change by the second, the minute or the hour. The
 days are simulated first; after that, an hour passes before each look, as in a sweep. Times are processor

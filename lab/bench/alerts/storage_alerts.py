@@ -1,6 +1,6 @@
 """Recorded load on EFS and on RDS storage: how early empty buckets are announced, and how often needlessly.
 
-    .venv/bin/python lab/bench/storage_alerts.py [TRACES] [--depths 0.6,1.2,2] [--every N] [--workers N]
+    .venv/bin/python lab/bench/alerts/storage_alerts.py [TRACES] [--depths 0.6,1.2,2] [--every N]
 
 Each load is what a file system of each of ``FILE_SYSTEMS_GIB`` writes, or the operations of a database with
 gp2 storage of each of ``DATABASES_GIB``. It is multiplied so that the deepest fall of an unlimited bucket
@@ -44,8 +44,8 @@ from burstlab.model.clock import LabClock
 from burstlab.model.database import STORAGE, LabDatabase
 from burstlab.model.file_system import BUCKET, LabFileSystem
 from burstlab.model.fleet import LabFleet
-from burstlab.model.load import Load, SizedLoad
-from burstlab.model.load import Recording as LabRecording
+from burstlab.model.loads.load import Load, SizedLoad
+from burstlab.model.loads.load import Recording as LabRecording
 from burstlab.model.metered_resource import MeteredResource
 from burstlab.model.minute_history import MINUTE_S
 from burstlab.score.cases import BurstyLoad, LoadShape
