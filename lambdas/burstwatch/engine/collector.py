@@ -235,11 +235,13 @@ class Collector:
             if instance_id in result.states
         }
 
-    def instance_limits(self, volumes: Iterable[Volume]) -> dict[str, InstanceLimits]:
-        """What the instance of each volume allows, by volume id; left out where that is unknown.
+    def instance_limits(
+        self, volumes: Iterable[Volume]
+    ) -> tuple[dict[str, InstanceLimits], dict[str, AwsFailure]]:
+        """What the instance of each volume allows, and why that could not be read, by volume id.
 
-        A balance is the least of its last few minutes; None where the instance has no such bucket, or where
-        it could not be read.
+        A volume is in neither if EC2 shows no limits of its instance's type. A balance is the least of its
+        last few minutes; None where the instance has no such bucket, or where CloudWatch has no datapoint.
         """
         instances = {v.volume_id: v.instance_id for v in volumes if v.instance_id}
         result = self.ec2.instance_states(sorted(set(instances.values())))
@@ -251,14 +253,24 @@ class Collector:
             if instance_type in limits_result.limits
         }
         bursting = {i: type_limits for i, type_limits in limits.items() if _has_buckets(type_limits)}
-        limits |= self._add_balances(bursting)
+        balanced, unread_balances = self._add_balances(bursting)
+        limits |= balanced
+        unread_types = {
+            i: limits_result.unread[instance_type]
+            for i, instance_type in result.types.items()
+            if instance_type in limits_result.unread
+        }
+        unread = {**result.unread, **unread_types, **unread_balances}
         attached_ids = {i: result.volume_ids.get(i, ()) for i in bursting}
         ceilings = self._read_ceilings({volume_id for ids in attached_ids.values() for volume_id in ids})
-        return {
-            volume_id: _with_other_volumes(limits[i], volume_id, attached_ids.get(i, ()), ceilings)
-            for volume_id, i in instances.items()
-            if i in limits
-        }
+        return (
+            {
+                volume_id: _with_other_volumes(limits[i], volume_id, attached_ids.get(i, ()), ceilings)
+                for volume_id, i in instances.items()
+                if i in limits and i not in unread
+            },
+            {volume_id: unread[i] for volume_id, i in instances.items() if i in unread},
+        )
 
     def _read_ceilings(self, volume_ids: AbstractSet[str]) -> dict[str, VolumeCeiling | None]:
         """What each of these volumes serves at best; left out where it could not be read."""
@@ -414,10 +426,12 @@ class Collector:
             queries, start_s=self.now_s - span_s, end_s=self.now_s, on_batch=self.heartbeat
         )
 
-    def _add_balances(self, limits: Mapping[str, InstanceLimits]) -> dict[str, InstanceLimits]:
-        """The same limits by instance id, with what is left in the instance's own buckets."""
+    def _add_balances(
+        self, limits: Mapping[str, InstanceLimits]
+    ) -> tuple[dict[str, InstanceLimits], dict[str, AwsFailure]]:
+        """The same limits with the balances of the instance's own buckets, and those unread, by its id."""
         if not limits:
-            return {}
+            return {}, {}
         queries = [
             MetricQuery(instance_id, metric, "Minimum", "InstanceId")
             for instance_id in limits
@@ -425,14 +439,16 @@ class Collector:
         ]
         start_s = self.now_s - _INSTANCE_BALANCE_SPAN_S
         result = self.cloudwatch.read(queries, start_s=start_s, end_s=self.now_s)
-        self.add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        unread = {query.resource_id: failure for query, failure in result.unread.items()}
+        self.add_failures(unread)
         self._add_messages(result.messages)
         lowest = {q: self._lowest_closed(result.series.get(q)) for q in queries}
         pairs = zip(limits.items(), queries[::2], queries[1::2], strict=True)
-        return {
+        balanced = {
             i: replace(type_limits, io_balance_pct=lowest[io], byte_balance_pct=lowest[byte])
             for (i, type_limits), io, byte in pairs
         }
+        return balanced, unread
 
     def _lowest_closed(self, series: Series | None) -> float | None:
         return min(series.closed_by(self.now_s).values, default=None) if series else None

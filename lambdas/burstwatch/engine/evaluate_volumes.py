@@ -176,7 +176,8 @@ def _read_instances(
     ]
     if not troubled or not watch_pass.collector.watches_instances:
         return {}
-    return watch_pass.collector.instance_limits(troubled)
+    limits, _ = watch_pass.collector.instance_limits(troubled)
+    return limits
 
 
 def _evaluate_one(

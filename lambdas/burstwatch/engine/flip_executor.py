@@ -66,7 +66,7 @@ def execute_flips(
 
 def _prepare(fresh: FreshContext, order: FlipOrder) -> RecordedIntent | Outcome:
     """The first half of one flip, which changes nothing in AWS: its guards, and its intent."""
-    if (unavailable := fresh.outcome_if_unavailable(order.volume_id)) is not None:
+    if (unavailable := fresh.outcome_if_unavailable(order)) is not None:
         return unavailable
     if fresh.services.should_stop():
         return STOPPED_OUTCOME

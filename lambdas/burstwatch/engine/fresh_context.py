@@ -1,11 +1,11 @@
 """What is read again before a flip: minutes may have passed since the decision that it is needed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final
 
-from burstwatch.adapters.aws.errors import AwsError
+from burstwatch.adapters.aws.errors import AwsError, AwsFailure
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder, FlipPlan
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
@@ -34,14 +34,22 @@ class FreshContext:
     now_s: float
     missing: frozenset[str]
     contexts: dict[str, FlipContext]
+    unread_instances: Mapping[str, AwsFailure]
     iops_used: dict[VolumeType, int | None] = field(default_factory=dict)
     read_at_s: float = 0.0
 
-    def outcome_if_unavailable(self, volume_id: str) -> Outcome | None:
-        """The outcome of an order for a volume that is gone or could not be read; None for the others."""
-        if volume_id in self.contexts:
+    def outcome_if_unavailable(self, order: FlipOrder) -> Outcome | None:
+        """The outcome of an order for a volume that is gone or could not be read; None for the others.
+
+        So it is for the watchdog's order if its instance could not be read and may be readable soon.
+        """
+        volume_id = order.volume_id
+        if volume_id not in self.contexts:
+            return not_found_outcome() if volume_id in self.missing else unread_outcome()
+        failure = self.unread_instances.get(volume_id)
+        if failure is None or not failure.is_transient or not order.is_automatic:
             return None
-        return not_found_outcome() if volume_id in self.missing else unread_outcome()
+        return unread_outcome(failure.problem.cause)
 
     def plan(self, order: FlipOrder) -> FlipPlan:
         """The plan for an order; asks for the account's quota where the target counts against one."""
@@ -105,7 +113,7 @@ def read_fresh_context(services: Services, orders: Sequence[FlipOrder], collecto
         volumes[o.volume_id] for o in orders if o.direction is Direction.FLIP and o.volume_id in volumes
     ]
     modifications, unread_modifications = collector.modifications(volumes)
-    limits = collector.instance_limits(flipping_volumes)
+    limits, unread_instances = collector.instance_limits(flipping_volumes)
     states = services.ledger.states_of(ids)
     collector.failures += map(str, states.unreadable.values())
     unread = unread_modifications | states.unreadable.keys()
@@ -120,13 +128,20 @@ def read_fresh_context(services: Services, orders: Sequence[FlipOrder], collecto
             holds=holds,
             modification=modifications.get(volume_id),
             instance=limits.get(volume_id),
+            instance_unread=str(unread_instances[volume_id]) if volume_id in unread_instances else None,
             unavailable=unavailable.get(volume_id, {}),
         )
         for volume_id, volume in volumes.items()
         if volume_id not in unread
     }
     return FreshContext(
-        services, collector, collector.now_s, frozenset(missing), contexts, read_at_s=read_at_s
+        services,
+        collector,
+        collector.now_s,
+        frozenset(missing),
+        contexts,
+        unread_instances,
+        read_at_s=read_at_s,
     )
 
 

@@ -16,7 +16,7 @@ def plan_orders(
     fresh = read_fresh_context(services, orders, collector)
     plans: dict[str, FlipPlan | Outcome] = {}
     for order in orders:
-        plan_or_outcome = fresh.outcome_if_unavailable(order.volume_id) or fresh.plan(order)
+        plan_or_outcome = fresh.outcome_if_unavailable(order) or fresh.plan(order)
         if isinstance(plan_or_outcome, FlipPlan) and not plan_or_outcome.refusals:
             fresh.reserve(plan_or_outcome)
         plans[order.volume_id] = plan_or_outcome

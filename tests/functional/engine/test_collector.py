@@ -163,7 +163,7 @@ def test_the_limits_of_every_instance_take_four_calls_and_the_types_are_remember
     collector = collect()
     volumes = volumes_of(collector)
     lab.faults.reset_calls()
-    limits = collector.instance_limits(volumes)
+    limits, unread = collector.instance_limits(volumes)
     assert lab.faults.call_counts() == {
         "DescribeInstances": 1,
         "DescribeInstanceTypes": 1,
@@ -183,7 +183,8 @@ def test_the_limits_of_every_instance_take_four_calls_and_the_types_are_remember
     assert limits[second] == limits[first]
     assert (limits[other].baseline_iops, limits[other].io_balance_pct) == (6_000, 100)
     repeated = collect()
-    assert repeated.instance_limits(volumes) == limits
+    assert repeated.instance_limits(volumes) == (limits, {})
+    assert unread == {}
     assert lab.faults.call_counts() == {"DescribeInstances": 1, "DescribeVolumes": 1, "GetMetricData": 1}
     assert collector.failures == repeated.failures == []
 
@@ -191,7 +192,7 @@ def test_the_limits_of_every_instance_take_four_calls_and_the_types_are_remember
 def test_an_instance_without_buckets_has_no_balances_to_read(lab, collect):
     volume_id = add_to(lab, LARGE, "m5.4xlarge")
     collector = collect()
-    limits = collector.instance_limits(volumes_of(collector))[volume_id]
+    limits = collector.instance_limits(volumes_of(collector))[0][volume_id]
     assert (limits.baseline_iops, limits.max_iops) == (18_750, 18_750)
     assert (limits.io_balance_pct, limits.byte_balance_pct) == (None, None)
     assert "GetMetricData" not in lab.faults.call_counts()
@@ -202,8 +203,8 @@ def test_when_nothing_limits_or_nothing_is_known_the_volume_is_left_out(lab, col
     lab.fleet.add(LabVolume(size_gib=100, attached=False))
     lab.fleet.add(LabVolume(size_gib=100, service_owner="ecs.amazonaws.com"))
     collector = collect()
-    assert collector.instance_limits(volumes_of(collector)) == {}
-    assert (collector.failures, collector.instance_limits([])) == ([], {})
+    assert collector.instance_limits(volumes_of(collector)) == ({}, {})
+    assert (collector.failures, collector.instance_limits([])) == ([], ({}, {}))
 
 
 def test_the_least_of_the_last_minutes_counts_and_what_was_before_does_not(lab, collect):
@@ -215,28 +216,28 @@ def test_the_least_of_the_last_minutes_counts_and_what_was_before_does_not(lab, 
     lab.clock.advance(26 * 60)
     # from 18:11 to 18:26, with a lag of a minute: the five minutes from 18:15 (40, then 70) and from 18:20
     collector = collect()
-    limits = collector.instance_limits(volumes_of(collector))[volume_id]
+    limits = collector.instance_limits(volumes_of(collector))[0][volume_id]
     assert (limits.io_balance_pct, limits.byte_balance_pct) == (40, 100)
 
 
 @pytest.mark.parametrize("action", ["DescribeInstances", "DescribeInstanceTypes"])
-def test_limits_that_cannot_be_read_are_reported_and_refuse_nothing(lab, collect, action):
-    add_to(lab, LARGE, "m5.large")
-    add_to(lab, XLARGE, "m5.xlarge")
+def test_limits_that_cannot_be_read_are_reported_and_named_by_volume(lab, collect, action):
+    ids = {add_to(lab, LARGE, "m5.large"), add_to(lab, XLARGE, "m5.xlarge")}
     lab.faults.add(Fault(action=action, code="UnauthorizedOperation", status=403))
     collector = collect()
-    assert collector.instance_limits(volumes_of(collector)) == {}
+    limits, unread = collector.instance_limits(volumes_of(collector))
+    assert (limits, unread.keys()) == ({}, ids)
     [failure] = collector.failures
     assert failure.startswith(f"ec2:{action} failed (UnauthorizedOperation)")
 
 
-def test_balances_that_cannot_be_read_are_reported_and_leave_the_limits(lab, collect):
+def test_an_instance_whose_balances_cannot_be_read_is_unread(lab, collect):
     volume_id = add_to(lab, LARGE, "m5.large")
-    lab.fleet.set_instance_balance(LARGE, 0, 0)
+    other_id = add_to(lab, XLARGE, "m5.4xlarge")
     lab.clock.advance(900)
     lab.faults.add(Fault(action="GetMetricData", code="AccessDenied", status=403))
     collector = collect()
-    limits = collector.instance_limits(volumes_of(collector))[volume_id]
-    assert (limits.max_iops, limits.io_balance_pct, limits.byte_balance_pct) == (18_750, None, None)
+    limits, unread = collector.instance_limits(volumes_of(collector))
+    assert (limits.keys(), unread.keys()) == ({other_id}, {volume_id})
     [failure] = collector.failures
     assert failure.startswith("cloudwatch:GetMetricData failed (AccessDenied)")

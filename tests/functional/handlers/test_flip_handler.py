@@ -441,14 +441,30 @@ def test_a_permission_that_was_revoked_names_what_to_grant(functions, lab, flip_
     assert functions.alert_kinds() == ["FlipFailed"] * 2, "after the first, the second and the fourth"
 
 
-def test_what_could_not_be_read_beside_the_volume_is_reported_and_hinders_nothing(
+def test_without_the_permission_to_read_the_instance_the_flip_is_refused_and_people_are_alerted(
     functions, lab, flip_candidate
 ):
     lab.faults.add(Fault(action="DescribeInstanceTypes", code="UnauthorizedOperation", status=403))
     output = functions.flip()
+    assert (count_modify_calls(lab), failed_message_ids(output)) == (0, set())
+    [alert] = functions.alerts()
+    assert alert["kind"] == "FlipRefused"
+    assert "is the bottleneck is not known: ec2:DescribeInstanceTypes failed" in alert["evidence"]["reason"]
+    lab.faults.clear()
+    functions.tick(1)
+    functions.run_flip_requests()
     assert modification_targets(lab, flip_candidate) == ["gp3"]
-    [warning] = output.warnings
-    assert "ec2:DescribeInstanceTypes" in warning
+
+
+@pytest.mark.parametrize("action", ["DescribeInstances", "DescribeInstanceTypes"])
+def test_an_instance_that_cannot_be_read_makes_the_message_come_again(functions, lab, flip_candidate, action):
+    lab.faults.add(Fault(action=action, kind="throttle"))
+    output = functions.flip()
+    assert (count_modify_calls(lab), len(failed_message_ids(output))) == (0, 1)
+    assert f"ec2:{action}" in output.text
+    lab.faults.clear()
+    output = functions.flip()
+    assert (modification_targets(lab, flip_candidate), failed_message_ids(output)) == (["gp3"], set())
 
 
 def test_throttled_by_aws_it_is_quiet_and_tried_again_by_a_later_tick(functions, lab, flip_candidate):

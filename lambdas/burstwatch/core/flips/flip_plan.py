@@ -61,7 +61,8 @@ class FlipContext:
 
     ``modification`` is AWS's newest record of the volume, None if it has no record. ``iops_left`` is what the
     account's quota for the target's type still allows, None if it does not matter. ``unavailable`` has the
-    types that do not exist where the volume is, each with the reason.
+    types that do not exist where the volume is, each with the reason. ``instance`` is None if its type has no
+    known limits, or if they could not be read: ``instance_unread`` is why.
     """
 
     volume: Volume
@@ -71,6 +72,7 @@ class FlipContext:
     holds: Sequence[Hold] = ()
     modification: Modification | None = None
     instance: InstanceLimits | None = None
+    instance_unread: str | None = None
     iops_left: int | None = None
     unavailable: Mapping[VolumeType, str] = field(default_factory=dict)
 

@@ -170,6 +170,12 @@ def _plan_flip(order: FlipOrder, context: FlipContext, policy: Policy) -> FlipPl
     if override.volume_type is None:
         override = replace(override, volume_type=policy.flip.target)
     checks_instance = Guard.INSTANCE_IS_BOTTLENECK not in order.overridden
+    if checks_instance and context.instance_unread is not None:
+        reason = (
+            f"whether instance {volume.instance_id} is the bottleneck is not known:"
+            f" {context.instance_unread.removesuffix('.')}"
+        )
+        return replace(base, refusals=(Refusal(guard=Guard.INSTANCE_IS_BOTTLENECK, reason=reason),))
     chosen = choose_target(
         volume,
         replace(

@@ -8,6 +8,7 @@ import pytest
 
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.instances.instance import LabInstance
+from burstlab.model.volume import MetricFault
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ledger.flip_state import FlipStatus, Hold
@@ -526,6 +527,25 @@ def test_an_instance_that_is_the_bottleneck_refuses_and_can_be_overridden(cli, l
     assert result.err.splitlines()[-1] == f"next: burstctl explain {instance_id}"
     options = ("--override", "instance_is_bottleneck", "--reason", "larger soon", "--yes")
     assert cli.run("flip", volume_id, *options).code == 0
+
+
+def test_without_the_balance_of_its_instance_nothing_is_flipped_unless_that_is_overridden(cli, lab):
+    instance_id = "i-0123456789abcdef0"
+    host = LabInstance(
+        instance_id=instance_id, launched_at=lab.clock.now(), instance_type="m5.large", tags={}
+    )
+    lab.fleet.add_instance(host)
+    volume_id = add_calm(lab, instance_id=instance_id)
+    lab.clock.advance(900)
+    lab.fleet.set_metric_fault(instance_id, MetricFault(status_code="InternalError"))
+
+    result = cli.run("flip", volume_id, "--yes")
+
+    assert (result.code, count_modify_calls(lab)) == (1, 0)
+    assert "instance_is_bottleneck: whether instance i-0123456789abcdef0 is" in result.out
+    options = ("--override", "instance_is_bottleneck", "--reason", "it is idle", "--yes")
+    cli.run("flip", volume_id, *options)
+    assert count_modify_calls(lab) == 1
 
 
 def test_two_operators_at_once_make_one_modification(cli, lab):

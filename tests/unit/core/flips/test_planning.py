@@ -182,6 +182,17 @@ def test_a_volume_without_a_target_is_refused_for_that_alone(order, facts, guard
     assert not plan.refusal.reason.endswith(".")
 
 
+def test_an_instance_of_which_nothing_is_known_refuses_and_can_be_overridden():
+    facts = a_flip_context(instance_unread="ec2:DescribeInstanceTypes failed (Throttling): slow down; wait.")
+    plan = plan_for(facts=facts)
+    assert (plan.target, refusing_guards(plan)) == (None, [Guard.INSTANCE_IS_BOTTLENECK])
+    assert plan.refusal.reason.startswith(
+        "whether instance i-0a1 is the bottleneck is not known: ec2:DescribeInstanceTypes failed"
+    )
+    order = a_manual_order(overridden=frozenset({Guard.INSTANCE_IS_BOTTLENECK}))
+    assert plan_for(order, facts).target == gp3()
+
+
 def test_a_bottleneck_of_the_instance_can_be_overridden():
     order = a_manual_order(overridden=frozenset({Guard.INSTANCE_IS_BOTTLENECK}))
     plan = plan_for(order, a_flip_context(instance=SMALL_INSTANCE))
