@@ -215,7 +215,7 @@ def _recommended_change(explanation: StorageExplanation) -> _Change | None:
             reasons=[
                 capitalise(mode.reason),
                 *([capitalise(mode.blocked)] if mode.blocked else []),
-                *([f"If the load of the last half hour lasts: {lasting.reason}"] if lasting else []),
+                *([f"If the load of its busiest five minutes lasts: {lasting.reason}"] if lasting else []),
                 *([f"{lasting.command} --region {explanation.region}"] if lasting else []),
             ],
             cautions=mode.cautions,

@@ -85,7 +85,7 @@ def test_a_file_system_that_drains_is_announced_hours_ahead_and_what_serves_it(w
     assert title.startswith("WARNING: shared-home burst credits: empty in about")
     assert "then 2.8 MiB/s; nine idle days to refill" in text
     assert "40 MiB/s metered: 30 MiB/s read, which count one third, and 30 MiB/s written" in text
-    assert "If the load of the last half hour lasts: provisioned with 40 MiB/s, $223.01 a month" in text
+    assert "If the load of its busiest five minutes lasts: provisioned with 40 MiB/s, $223.01 a month" in text
     assert alert.action == (
         f"aws efs update-file-system --file-system-id {file_system_id} --throughput-mode provisioned"
         " --provisioned-throughput-in-mibps 40 --region us-east-1"

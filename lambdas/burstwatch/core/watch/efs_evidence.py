@@ -66,16 +66,15 @@ class EfsEvidence:
         return recommend_mode(self.file_system, load) if load is not None else None
 
     def lasting_recommendation(self) -> ModeRecommendation | None:
-        """The mode if the load of the last half hour lasts; None if its load of a day says as much.
+        """The mode if the busiest five minutes of the last half hour last; None if a day says as much.
 
-        A load that has begun a few hours ago is hardly seen in a day, and may still empty the bucket.
+        A load that has begun a few minutes or hours ago is hardly seen in a mean, and may still empty the
+        bucket.
         """
         by_day = self.mode_recommendation()
-        read, written, metered = map(self._recent_rate, ("read", "written", "metered"))
-        if by_day is None or by_day.command is not None or read is None or written is None or metered is None:
+        if by_day is None or by_day.command is not None or (busiest := self._busiest_load()) is None:
             return None
-        load = EfsLoad(read_bytes=read * DAY_S, written_bytes=written * DAY_S, peak_metered_per_s=metered)
-        lasting = recommend_mode(self.file_system, load)
+        lasting = recommend_mode(self.file_system, busiest)
         return lasting if lasting.command is not None else None
 
     def load_of(self, _kind: BucketKind) -> None:
@@ -98,7 +97,7 @@ class EfsEvidence:
                 action=f"{lasting.command} --region {location.region}",
                 reasons=(
                     *(caution.rstrip(".") for caution in lasting.cautions),
-                    f"{by_day}. If the load of the last half hour lasts: {lasting.reason}",
+                    f"{by_day}. If the load of its busiest five minutes lasts: {lasting.reason}",
                 ),
                 caveat=lasting.blocked,
             )
@@ -144,10 +143,27 @@ class EfsEvidence:
             return []
         return [f"In the last half hour: {describe_metered_load(read_per_s, written_per_s)}"]
 
-    def _recent_rate(self, name: str) -> float | None:
-        """Bytes per second in the newest half hour of which no minute may be missing any more."""
-        series = self.series.get(name)
-        if series is None:
+    def _busiest_load(self) -> EfsLoad | None:
+        """The load of the busiest five minutes of the last half hour; None if it was not read."""
+        read, written, metered = (self._recent(name) for name in ("read", "written", "metered"))
+        if not metered:
             return None
+        start_s = max(metered, key=lambda sample: sample.value).start_at_s
+        five_minutes = [sum(s.value for s in series if s.start_at_s == start_s) for series in (read, written)]
+        return EfsLoad(
+            read_bytes=five_minutes[0],
+            written_bytes=five_minutes[1],
+            peak_metered_per_s=max(metered.values) / _PERIOD_S,
+            duration_s=_PERIOD_S,
+            was_throttled=min(self._recent("credits").values, default=1.0) <= 0,
+        )
+
+    def _recent_rate(self, name: str) -> float | None:
+        """Bytes per second in the last half hour, of the minutes that CloudWatch shows; None without any."""
+        recent = self._recent(name)
+        return sum(recent.values) / (len(recent) * _PERIOD_S) if recent else None
+
+    def _recent(self, name: str) -> Series:
+        """The newest half hour of which no minute may be missing any more."""
         end_s = int(self.now_s - METRIC_LATENESS_S) // _PERIOD_S * _PERIOD_S
-        return sum(series.closed_by(end_s).since(end_s - _RECENT_S).values) / _RECENT_S
+        return self.series.get(name, Series()).closed_by(end_s).since(end_s - _RECENT_S)
