@@ -23,7 +23,7 @@ from burstwatch.core.ebs.volume_ceiling import VolumeCeiling, ceiling_of
 from burstwatch.core.errors import Problem
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO
-from burstwatch.core.instances.instance_metrics import INSTANCE_METRICS, InstanceMetrics
+from burstwatch.core.instances.instance_metrics import INSTANCE_METRICS, INSTANCE_SPAN_S, InstanceMetrics
 from burstwatch.core.metric_spec import MetricSpec
 from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.watch.due_buckets import DueBucket
@@ -40,8 +40,6 @@ _INSTANCE_BALANCE_SPAN_S: Final = PERIOD_S * 15
 """An instance's balances come every five minutes: this far back there is one, even a late one."""
 
 _INSTANCE_BALANCES: Final = ("EBSIOBalance%", "EBSByteBalance%")
-_INSTANCE_SPAN_S: Final = _HORIZON_S + 15 * PERIOD_S
-"""The longest horizon before the newest datapoint, which may be a quarter of an hour old."""
 _LATE_PERIODS: Final = 3
 """A judgement: the newest datapoint of a longer period may be this many periods old."""
 _QUERIES_PER_CALL: Final = 500
@@ -372,7 +370,7 @@ class Collector:
         metric_ids: Iterable[str],
         dimension: str,
         metrics: Mapping[str, MetricSpec],
-        span_s: float = _INSTANCE_SPAN_S,
+        span_s: float,
     ) -> dict[str, dict[str, Series]]:
         """These metrics of each resource, by its ID in CloudWatch and by name, without those not read."""
         queries = {
@@ -391,7 +389,7 @@ class Collector:
 
     def instance_metrics(self, instance_ids: Iterable[str]) -> dict[str, InstanceMetrics]:
         """The load of these instances, and whether CloudWatch says that they exceed their limits."""
-        read = self.named_metrics(instance_ids, INSTANCE_IO.dimension, INSTANCE_METRICS)
+        read = self.named_metrics(instance_ids, INSTANCE_IO.dimension, INSTANCE_METRICS, INSTANCE_SPAN_S)
         return {instance_id: InstanceMetrics(**metrics) for instance_id, metrics in read.items()}
 
     def volume_checks(self, volumes: Iterable[Volume]) -> dict[str, tuple[Series, Series]]:

@@ -5,6 +5,7 @@ from typing import Final
 
 from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.buckets.series import PERIOD_S, Series, sum_of
+from burstwatch.core.durations import DAY_S
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO
 from burstwatch.core.instances.larger_type import InstanceLoad
 from burstwatch.core.metric_spec import MetricSpec
@@ -12,6 +13,8 @@ from burstwatch.core.metric_spec import MetricSpec
 _BYTES_PER_MIB: Final = 2**20
 _PERIOD_S: Final = INSTANCE_IO.period_s
 
+INSTANCE_SPAN_S: Final = DAY_S + 3 * _PERIOD_S
+"""A day before the newest datapoint: it shows what was served before the credits were empty."""
 INSTANCE_METRICS: Final = {
     "read_ops": MetricSpec("EBSReadOps", "Sum", _PERIOD_S),
     "write_ops": MetricSpec("EBSWriteOps", "Sum", _PERIOD_S),

@@ -1,4 +1,8 @@
-"""Which larger instance type sustains a measured load."""
+"""Which larger instance type sustains a load: the measured one, or the one that the volumes can serve.
+
+CloudWatch shows what was *served*. An instance whose bucket has been empty for as long as its load is known
+was served its baseline, whatever was wanted.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +12,9 @@ from burstwatch.core.ebs.sizing import InstanceLimits
 
 _SMALL_SIZES: Final = ("nano", "micro", "small", "medium", "large")
 _LARGEST: Final = 1_000
+_HELD_BACK_SHARE: Final = 0.9
+_ROUNDING: Final = 1.02
+"""A judgement: between these shares of the baseline, the busiest five minutes are the baseline itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +23,36 @@ class InstanceLoad:
 
     iops: float | None = None
     mib_s: float | None = None
+
+
+def possible_load(
+    load: InstanceLoad,
+    limits: InstanceLimits,
+    volumes: tuple[float | None, float | None],
+    *,
+    is_out_of_iops: bool,
+) -> InstanceLoad | None:
+    """What may be wanted of an instance that is out of credits; None if its measured load shows that.
+
+    It is held back if its busiest minutes are at its baseline. What it would be served with credits is then
+    not known: at most what its type bursts to and its ``volumes`` serve, as IOPS and MiB/s (None if not
+    known). The other rate grows with it.
+
+    Example: an m5.large served 3,600 IOPS and 14 MiB/s, which is its baseline. With volumes of 6,000 IOPS,
+    6,000 IOPS and 23 MiB/s are possible.
+    """
+    measured = (load.iops or 0.0, load.mib_s or 0.0)
+    baselines = (limits.baseline_iops, limits.baseline_throughput_mib_s)
+    bounds = [
+        highest if served is None else min(highest, served)
+        for highest, served in zip((limits.max_iops, limits.max_throughput_mib_s), volumes, strict=True)
+    ]
+    empty = 0 if is_out_of_iops else 1
+    if not _HELD_BACK_SHARE <= measured[empty] / baselines[empty] <= _ROUNDING:
+        return None
+    factor = max(1.0, bounds[empty] / measured[empty])
+    iops, mib_s = (max(rate, min(bound, rate * factor)) for rate, bound in zip(measured, bounds, strict=True))
+    return InstanceLoad(iops=iops, mib_s=mib_s)
 
 
 def larger_types(

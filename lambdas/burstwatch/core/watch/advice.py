@@ -1,5 +1,7 @@
 """What people can do about a bucket of a resource that the watchdog never changes."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
@@ -7,11 +9,11 @@ from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.ebs.hdd_bucket import HDD_RATES
 from burstwatch.core.ebs.pricing import PRICE_SOURCE, US_EAST_1, Configuration, VolumeType, usd_per_month
-from burstwatch.core.ebs.sizing import GP3_MIN_MIB_S, TYPE_LIMITS
+from burstwatch.core.ebs.sizing import EMPTY_PCT, GP3_MIN_MIB_S, TYPE_LIMITS, InstanceLimits
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.instances.instance import Instance
-from burstwatch.core.instances.larger_type import InstanceLoad
+from burstwatch.core.instances.larger_type import InstanceLoad, larger_types, possible_load
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.text import format_usd
 
@@ -46,19 +48,52 @@ def advise_hdd(assessment: Assessment, location: AwsLocation) -> Recommendation:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The load that a larger type must sustain, and how it compares with the baseline, in words."""
+
+    load: InstanceLoad
+    sentence_part: str
+
+
+def describe_demand(
+    assessment: Assessment,
+    limits: InstanceLimits,
+    load: InstanceLoad,
+    volumes: tuple[float | None, float | None],
+) -> Demand:
+    """The measured load; if its credits are empty and held it back, the load that its volumes can serve."""
+    unit, sample = assessment.kind.rate_unit, assessment.sample
+    is_iops = unit == "IOPS"
+    sustained = f"{assessment.bucket.refill_per_s:,.4g} {unit}"
+    measured = load.iops if is_iops else load.mib_s
+    if measured is None:
+        return Demand(load, sustained)
+    is_empty = sample is not None and sample.value <= EMPTY_PCT
+    possible = possible_load(load, limits, volumes, is_out_of_iops=is_iops) if is_empty else None
+    if possible is None:
+        return Demand(load, f"{sustained}, and its volumes served up to {measured:,.4g}")
+    highest = possible.iops if is_iops else possible.mib_s
+    return Demand(
+        possible,
+        f"{sustained}. It was held to that, so what it wants is not known: up to {highest:,.4g} by the limits"
+        " of its volumes and of its type",
+    )
+
+
 def advise_instance(
     assessment: Assessment,
     instance: Instance,
+    limits: InstanceLimits,
     load: InstanceLoad,
-    types: list[str],
+    family: Mapping[str, InstanceLimits],
     location: AwsLocation,
 ) -> Recommendation:
     """The larger types that sustain the load, and the commands; an instance is stopped for the change."""
-    unit = assessment.kind.rate_unit
-    measured = load.iops if unit == "IOPS" else load.mib_s
-    baseline = f"{instance.instance_type} sustains {assessment.bucket.refill_per_s:,.4g} {unit}"
-    if measured is not None:
-        baseline += f", and its volumes served up to {measured:,.4g}"
+    volumes = instance.volumes_iops, instance.volumes_mib_s
+    demand = describe_demand(assessment, limits, load, volumes)
+    baseline = f"{instance.instance_type} sustains {demand.sentence_part}"
+    types = larger_types(limits, demand.load, family)
     if not types:
         reason = f"{baseline}; no larger type of its family is known to sustain that"
         return Recommendation(

@@ -17,7 +17,6 @@ from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT
 from burstwatch.core.instances.instance_metrics import InstanceMetrics, highest_load
-from burstwatch.core.instances.larger_type import larger_types
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.watch.advice import advise_instance
@@ -67,8 +66,7 @@ class InstanceEvidence:
         if self.instance.limits is None:
             return None
         load = highest_load(self.metrics.load_of(INSTANCE_IO), self.metrics.load_of(INSTANCE_THROUGHPUT))
-        types = larger_types(self.instance.limits, load, self.family)
-        return advise_instance(assessment, self.instance, load, types, location)
+        return advise_instance(assessment, self.instance, self.instance.limits, load, self.family, location)
 
     def witness(self, assessment: Assessment, *, wanted_lead: timedelta, policy: Policy) -> dict[str, Any]:
         exceeded = self.metrics.exceeded(assessment.kind)

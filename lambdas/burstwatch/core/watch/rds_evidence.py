@@ -29,6 +29,7 @@ from burstwatch.core.rds.rds_buckets import (
     describe_class_limit,
     describe_cpu_credits,
     describe_rds_outlook,
+    storage_limits,
 )
 from burstwatch.core.rds.storage_options import StorageOption
 from burstwatch.core.rds.storage_recommendation import (
@@ -38,6 +39,7 @@ from burstwatch.core.rds.storage_recommendation import (
     recommend_storage,
 )
 from burstwatch.core.text import format_usd
+from burstwatch.core.watch.advice import describe_demand
 from burstwatch.core.watch.witness import capitalise, lead_sentences
 
 _DAY_PERIOD_S: Final = 300
@@ -135,19 +137,22 @@ class RdsEvidence:
         )
 
     def _advise_class(self, assessment: Assessment, location: AwsLocation) -> Recommendation:
-        database, unit = self.database, assessment.kind.rate_unit
-        baseline = f"{database.instance_class} sustains {assessment.bucket.refill_per_s:,.4g} {unit}"
+        database, limits = self.database, self.database.limits
         iops = _highest_sum(self.series.get("read_iops_peak"), self.series.get("write_iops_peak"))
         load = InstanceLoad(iops=iops, mib_s=self.storage_load.peak_mib_s)
-        types = larger_types(database.limits, load, self.family) if database.limits else []
+        types, baseline = [], f"{database.instance_class} has an EBS baseline"
+        if limits is not None:
+            demand = describe_demand(assessment, limits, load, storage_limits(database))
+            baseline = f"{database.instance_class} sustains {demand.sentence_part}"
+            types = larger_types(limits, demand.load, self.family)
         if not types:
             return Recommendation(
                 action="reduce its I/O, or move it to a class with a higher EBS baseline",
-                reasons=(f"{baseline}; no larger class of its family is known to sustain its load",),
+                reasons=(f"{baseline}; no larger class of its family is known to sustain that",),
             )
         chosen = f"db.{types[0]}"
         reason = (
-            f"{baseline}; {chosen} is the smallest of its family that sustains its load. The change restarts"
+            f"{baseline}; {chosen} is the smallest of its family that sustains that. The change restarts"
             " the database; faster storage does not help"
         )
         return Recommendation(

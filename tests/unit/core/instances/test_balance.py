@@ -5,7 +5,7 @@ from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.instances.balance import find_reset, observed_capacity
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT, instance_io_bucket
 from burstwatch.core.instances.instance_metrics import InstanceMetrics, highest_load
-from burstwatch.core.instances.larger_type import InstanceLoad, larger_types
+from burstwatch.core.instances.larger_type import InstanceLoad, larger_types, possible_load
 from support.builders.core_values import M5_LARGE, sparse_balances
 
 BUCKET = instance_io_bucket(M5_LARGE)  # an idle m5.large gains 3.96 points in five minutes
@@ -112,6 +112,28 @@ FAMILY = {
 )
 def test_the_smallest_types_that_sustain_the_load_come_first(load, types):
     assert larger_types(FAMILY["m5.large"], load, FAMILY) == types
+
+
+@pytest.mark.parametrize(
+    ("iops", "mib_s", "volumes", "is_out_of_iops", "possible"),
+    [
+        # at its baseline: as much as its volumes serve, and the other rate grows with it
+        (3_600, 36, (6_000, 256), True, (6_000, 60)),
+        (3_600, 36, (None, None), True, (40_000, 400)),
+        (300, 77, (6_000, 154), False, (600, 154)),
+        (3_000, 77, (3_200, 154), False, (3_200, 154)),
+        # it served more with credits, or wanted less: its load is known
+        (4_000, 36, (6_000, 256), True, None),
+        (3_000, 36, (6_000, 256), True, None),
+        (None, 36, (6_000, 256), True, None),
+    ],
+)
+def test_an_instance_that_is_held_to_its_baseline_may_want_more(
+    iops, mib_s, volumes, is_out_of_iops, possible
+):
+    load = InstanceLoad(iops=iops, mib_s=mib_s)
+    found = possible_load(load, FAMILY["m5.large"], volumes, is_out_of_iops=is_out_of_iops)
+    assert (found and (found.iops, found.mib_s)) == (possible and pytest.approx(possible))
 
 
 def test_of_types_with_the_same_limits_the_smaller_size_comes_first():

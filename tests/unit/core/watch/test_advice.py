@@ -1,0 +1,64 @@
+"""Which larger type is recommended once the credits of an instance are empty."""
+
+import pytest
+
+from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.buckets.series import Sample
+from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
+from burstwatch.core.instances.instance_buckets import INSTANCE_IO, instance_bucket
+from burstwatch.core.instances.larger_type import InstanceLoad
+from burstwatch.core.location import AwsLocation
+from burstwatch.core.watch.advice import advise_instance
+from support.builders.core_values import M5_LARGE, an_instance
+
+FAMILY = {
+    "m5.large": M5_LARGE,
+    "m5.xlarge": InstanceLimits(
+        baseline_iops=6_000, max_iops=18_750, baseline_throughput_mib_s=137, max_throughput_mib_s=566
+    ),
+    "m5.2xlarge": InstanceLimits(
+        baseline_iops=12_000, max_iops=18_750, baseline_throughput_mib_s=274, max_throughput_mib_s=566
+    ),
+}
+VOLUMES = tuple(
+    VolumeCeiling(volume_id=f"vol-0b{n}", volume_type="gp3", iops=4_000, mib_s=125) for n in (1, 2)
+)
+
+
+def advice(balance_pct, iops):
+    instance = an_instance(ceilings=VOLUMES)
+    assessment = Assessment(
+        resource=instance,
+        kind=INSTANCE_IO,
+        bucket=instance_bucket(instance, INSTANCE_IO),
+        sample=Sample(start_at_s=0, value=balance_pct, period_s=300),
+    )
+    load = InstanceLoad(iops=iops, mib_s=iops / 256)
+    recommendation = advise_instance(
+        assessment, instance, M5_LARGE, load, FAMILY, AwsLocation(region="us-east-1")
+    )
+    return recommendation.action, recommendation.reasons[0]
+
+
+@pytest.mark.parametrize("balance_pct", [40.0, 0.0])
+def test_what_was_served_with_credits_is_the_load(balance_pct):
+    action, reason = advice(balance_pct, 7_000)
+    assert "Value=m5.2xlarge" in action
+    assert reason.startswith(
+        "m5.large sustains 3,600 IOPS, and its volumes served up to 7,000; m5.2xlarge is"
+    )
+
+
+def test_an_instance_that_was_held_to_its_baseline_is_sized_by_what_its_volumes_can_serve():
+    action, reason = advice(0.0, 3_600)
+    assert "Value=m5.2xlarge" in action
+    assert reason.startswith(
+        "m5.large sustains 3,600 IOPS. It was held to that, so what it wants is not known: up to 8,000 by the"
+        " limits of its volumes and of its type; m5.2xlarge is the smallest of its family that sustains that."
+    )
+
+
+def test_a_load_near_the_baseline_is_believed_while_there_are_credits():
+    action, _ = advice(40.0, 3_600)
+    assert "Value=m5.xlarge" in action
