@@ -13,7 +13,7 @@ from burstwatch.adapters.aws.ec2_modify import (
     Refused,
     guard_for_error,
 )
-from burstwatch.adapters.aws.errors import AwsFailure, FailureKind, OutOfTimeError
+from burstwatch.adapters.aws.errors import AwsError, AwsFailure, FailureKind, OutOfTimeError
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.flips.attempts import should_alert_failure
@@ -21,6 +21,7 @@ from burstwatch.core.flips.flip_plan import FlipPlan, modifications_used
 from burstwatch.core.flips.guards import quota_retry_at_s
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.record_outcome import (
+    UnavailableType,
     describe_unavailable_type,
     record_accepted,
     record_rejected,
@@ -28,7 +29,7 @@ from burstwatch.core.flips.record_outcome import (
 )
 from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.flips.transition import Transition
-from burstwatch.core.flips.type_availability import remember_refusal
+from burstwatch.core.flips.type_availability import remember_acceptance, remember_refusal
 from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S, Direction
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.engine.flip_intent import MAX_TRIES, RecordedIntent, commit_transition, next_revision
@@ -49,6 +50,7 @@ def record_result(services: Services, intent: RecordedIntent, result: ModifyResu
     match result:
         case Accepted(modification=modification) if modification.started_at is not None:
             _record(services, intent, _accept(services, plan, modification), accepted=modification)
+            _forget_type_refusal(services, plan)
             is_outward = plan.order.direction is Direction.FLIP
             return Outcome(status=OutcomeStatus.FLIPPED if is_outward else OutcomeStatus.FLIPPED_BACK)
         case Accepted():
@@ -56,7 +58,7 @@ def record_result(services: Services, intent: RecordedIntent, result: ModifyResu
             _record(services, intent, lambda state: record_unknown_outcome(state, "NoStartTime", reason))
             return Outcome(status=OutcomeStatus.IN_FLIGHT, reason=reason)
         case Refused(failure=failure, retry_at=retry_at):
-            return _record_aws_refusal(services, intent, _read_refusal(plan, failure, retry_at))
+            return _record_aws_refusal(services, intent, _read_refusal(services, plan, failure, retry_at))
         case OutcomeUnknown(failure=failure):
             _record(services, intent, lambda state: record_unknown_outcome(state, failure.code, str(failure)))
             return Outcome(status=OutcomeStatus.IN_FLIGHT, reason=str(failure), error_code=failure.code)
@@ -87,8 +89,12 @@ class _AwsRefusal:
     retry_note: str = ""
 
 
-def _read_refusal(plan: FlipPlan, failure: AwsFailure, retry_at: datetime | None) -> _AwsRefusal:
+def _read_refusal(
+    services: Services, plan: FlipPlan, failure: AwsFailure, retry_at: datetime | None
+) -> _AwsRefusal:
     context, guard = plan.context, guard_for_error(failure.code, failure.message)
+    if guard == Guard.TYPE_NOT_AVAILABLE and _is_type_there(services, plan):
+        guard = None  # AWS refuses this volume for another reason: that says nothing about its neighbours
     if failure.kind is FailureKind.RETRYABLE or failure.code == OutOfTimeError.__name__:
         retry_at_s = context.now_s + _THROTTLE_RETRY_S
         return _AwsRefusal(failure=failure, guard=guard, is_transient=True, retry_at_s=retry_at_s)
@@ -106,11 +112,15 @@ def _read_refusal(plan: FlipPlan, failure: AwsFailure, retry_at: datetime | None
 
 
 def _record_aws_refusal(services: Services, intent: RecordedIntent, refusal: _AwsRefusal) -> Outcome:
-    failure, guard = refusal.failure, refusal.guard
-    after = _record(services, intent, _reject(intent.plan, refusal))
+    failure, guard, plan = refusal.failure, refusal.guard, intent.plan
+    lack = None
     if guard == Guard.TYPE_NOT_AVAILABLE:
-        _remember_type_refusal(services, intent.plan, failure.message)
+        lack = describe_unavailable_type(plan, plan.context.now_s)
+        _remember_type_refusal(services, plan, failure.message)
+    after = _record(services, intent, _reject(plan, refusal, lack))
     retry_at_s = after.modifications.retry_at_s if after else refusal.retry_at_s
+    if lack is not None:
+        retry_at_s = lack.until_s
     if guard is None:
         return Outcome(
             status=OutcomeStatus.FAILED, reason=str(failure), error_code=failure.code, retry_at_s=retry_at_s
@@ -126,10 +136,9 @@ def _record_aws_refusal(services: Services, intent: RecordedIntent, refusal: _Aw
     )
 
 
-def _reject(plan: FlipPlan, refusal: _AwsRefusal) -> _StateChange:
+def _reject(plan: FlipPlan, refusal: _AwsRefusal, lack: UnavailableType | None) -> _StateChange:
     """Roll the intent back, and report it unless that was reported before."""
     failure, guard, now_s = refusal.failure, refusal.guard, plan.context.now_s
-    lack = describe_unavailable_type(plan, now_s) if guard == Guard.TYPE_NOT_AVAILABLE else None
     message = f"AWS says: {failure.message.rstrip('.')}." if lack else str(failure)
     alert_kind = AlertKind.FLIP_FAILED if guard is None else AlertKind.FLIP_REFUSED
 
@@ -157,6 +166,26 @@ def _reject(plan: FlipPlan, refusal: _AwsRefusal) -> _StateChange:
         return Transition(state=after, events=(replace(event, alert=alert),))
 
     return reject
+
+
+def _is_type_there(services: Services, plan: FlipPlan) -> bool:
+    """Whether the account has a volume of the target's type in the same zone; False if that is not known."""
+    volume, target = plan.context.volume, plan.target
+    if target is None or volume.zone is None or volume.outpost_arn is not None:
+        return False
+    try:
+        return services.ec2.has_volume_in_zone(target.volume_type, volume.zone)
+    except AwsError:
+        return False
+
+
+def _forget_type_refusal(services: Services, plan: FlipPlan) -> None:
+    """Record that AWS accepts a type that it had refused in the same place."""
+    target, context = plan.target, plan.context
+    if target is not None and target.volume_type in context.unavailable:
+        change = remember_acceptance(context.volume, target.volume_type, context.now_s)
+        if change is not None:
+            services.ledger.commit([change], channels=())
 
 
 def _remember_type_refusal(services: Services, plan: FlipPlan, message: str) -> None:

@@ -1,7 +1,7 @@
 """The steps of ``burstctl flip`` and ``flip-back``: plan, show, confirm, execute, report."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from time import monotonic
@@ -33,6 +33,8 @@ from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
+from burstwatch.core.flips.record_outcome import describe_unavailable_type
+from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.engine.alert_delivery import deliver
 from burstwatch.engine.flip_executor import WORKERS, execute_flips
@@ -207,7 +209,7 @@ def _finish(
             "\n".join(_describe_result(flip, all_outcomes[flip.volume_id]) for flip in batch.to_execute)
         )
     _print_problems(context, batch)
-    _print_next_steps(context, outcomes)
+    _print_next_steps(context, batch, outcomes)
     if not (outcomes or context.options.json):
         _print_next_of_refusal(context, batch)
     return exit_code_of_outcomes(
@@ -244,14 +246,17 @@ def _print_problems(context: CommandContext, batch: PlannedBatch) -> None:
     print_failures(batch.failures, missing=batch.missing, region=context.services.location.region)
 
 
-def _print_next_steps(context: CommandContext, outcomes: Mapping[str, Outcome]) -> None:
-    """Print how to follow the modification."""
+def _print_next_steps(context: CommandContext, batch: PlannedBatch, outcomes: Mapping[str, Outcome]) -> None:
+    """Print how to follow the modification; if AWS has begun none, what else helps."""
     started_ids = [
         volume_id
         for volume_id, outcome in outcomes.items()
         if outcome.status in (OutcomeStatus.FLIPPED, OutcomeStatus.FLIPPED_BACK)
     ]
     if not started_ids:
+        refusing = {i: outcome.refusal.guard for i, outcome in outcomes.items() if outcome.refusal}
+        for planned in [flip for flip in batch.to_execute if flip.volume_id in refusing][:1]:
+            _print_next_of_guards(context, planned, {refusing[planned.volume_id]})
         return
     last_pass = describe_last_pass(context, context.services.clock())
     print_info(
@@ -263,13 +268,18 @@ def _print_next_steps(context: CommandContext, outcomes: Mapping[str, Outcome]) 
 
 
 def _print_next_of_refusal(context: CommandContext, batch: PlannedBatch) -> None:
-    """Print what shows more of the first volume that is refused, or of the instance that is the reason."""
-    refused = next((flip for flip in batch.planned if flip.plan.refusal is not None), None)
-    if refused is not None:
-        command = command_about(
-            refused.plan.context.volume, {refusal.guard for refusal in refused.shown_refusals}
-        )
-        print_next([shlex.join(["burstctl", *command, *context.options.repeated])])
+    """Print what to do about the first volume that is refused."""
+    for refused in [flip for flip in batch.planned if flip.plan.refusal is not None][:1]:
+        _print_next_of_guards(context, refused, {refusal.guard for refusal in refused.shown_refusals})
+
+
+def _print_next_of_guards(context: CommandContext, flip: PlannedFlip, guards: Collection[Guard]) -> None:
+    """Print the type that exists where the volume is, or what explains the refusal."""
+    lack = describe_unavailable_type(flip.plan, context.services.clock())
+    alternative = lack.command if lack and Guard.TYPE_NOT_AVAILABLE in guards else None
+    command = alternative or flip.plan.alternative_command
+    words = command.split() if command else ["burstctl", *command_about(flip.plan.context.volume, guards)]
+    print_next([shlex.join([*words, *context.options.repeated])])
 
 
 def _document(

@@ -9,7 +9,13 @@ from burstctl.render.planned_flip import PlannedFlip
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.errors import Problem
-from burstwatch.core.flips.refusal import AUTOMATION_ONLY, NON_OVERRIDABLE, Guard, guard_page
+from burstwatch.core.flips.refusal import (
+    AUTOMATION_ONLY,
+    NON_OVERRIDABLE,
+    Guard,
+    guard_page,
+    resource_to_explain,
+)
 
 OVERRIDABLE: Final = tuple(
     guard for guard in Guard if guard not in NON_OVERRIDABLE | AUTOMATION_ONLY | {Guard.NO_CHANGE_NEEDED}
@@ -70,5 +76,4 @@ def command_about(volume: Volume, refusing_guards: Collection[Guard]) -> list[st
     """What shows why a flip of the volume is refused: of it, or of the instance that is the bottleneck."""
     if volume.volume_type not in frozenset(VolumeType):
         return ["which", volume.volume_id]
-    is_bottleneck = Guard.INSTANCE_IS_BOTTLENECK in refusing_guards and volume.instance_id
-    return ["explain", volume.instance_id if is_bottleneck and volume.instance_id else volume.volume_id]
+    return ["explain", resource_to_explain(volume, refusing_guards)]

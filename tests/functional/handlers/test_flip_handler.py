@@ -450,6 +450,7 @@ def test_without_the_permission_to_read_the_instance_the_flip_is_refused_and_peo
     [alert] = functions.alerts()
     assert alert["kind"] == "FlipRefused"
     assert "is the bottleneck is not known: ec2:DescribeInstanceTypes failed" in alert["evidence"]["reason"]
+    assert alert["action"].startswith("burstctl explain i-")
     lab.faults.clear()
     functions.tick(1)
     functions.run_flip_requests()

@@ -3,6 +3,7 @@
 import pytest
 
 from burstlab.fake_aws.faults import Fault
+from burstlab.model.volume import LabVolume
 from burstwatch.core.ledger.flip_state import EXTERNAL, ModificationUse
 from burstwatch.core.ledger.ledger import Change
 from support.builders.functions import AUTO
@@ -52,6 +53,21 @@ def test_after_one_refusal_no_other_volume_of_the_zone_is_tried_and_io1_is_propo
     assert alerts_of_kind(alerts, "FlipRefused", first) == [], "people were alert"
     assert len(alerts_of_kind(alerts, "VolumeFlipped", elsewhere)) == 1
     assert count_modify_calls(lab) == 2, "one refused in Boston, one taken elsewhere"
+
+
+def test_a_refusal_where_the_type_exists_says_nothing_about_the_other_volumes_of_the_zone(functions, lab):
+    lab.fleet.add(LabVolume(size_gib=10, volume_type="gp3", zone=BOSTON))
+    refused = add_critical(lab, tags=AUTO, zone=BOSTON, lacks_gp3=True)
+    functions.watch("sweep")
+    functions.run_flip_requests()
+    [alert] = alerts_of_kind(functions.alerts(), "FlipFailed", refused)
+    assert "not supported in the zone" in " ".join(alert["evidence"]["details"])
+
+    other = add_critical(lab, tags=AUTO, zone=BOSTON)
+    for _ in range(10):
+        functions.tick(1)
+        functions.run_flip_requests()
+    assert len(alerts_of_kind(functions.alerts(), "VolumeFlipped", other)) == 1
 
 
 def test_after_a_week_the_zone_is_read_again(functions, lab):

@@ -387,6 +387,16 @@ class Ec2Reader:
             read_integer(volume, "Iops") or 0 for page in listing for volume in read_mappings(page, "Volumes")
         )
 
+    def has_volume_in_zone(self, volume_type: VolumeType, zone: str) -> bool:
+        """Whether the account has a volume of this type in the zone, so that the type exists there.
+
+        Raises:
+            AwsError: the volumes could not be listed.
+        """
+        filters: dict[str, list[str]] = {"volume-type": [volume_type], "availability-zone": [zone]}
+        listing = self._list_pages("describe_volumes", "Volumes", "ec2:DescribeVolumes", filters)
+        return any(read_mappings(page, "Volumes") for page in listing)
+
     def _list_pages(
         self, operation: str, list_key: str, action: str, filters: Mapping[str, Sequence[str]]
     ) -> Iterator[Description]:

@@ -18,7 +18,7 @@ from burstwatch.core.flips.flip_events import (
     retry_command,
 )
 from burstwatch.core.flips.flip_plan import FlipPlan
-from burstwatch.core.flips.refusal import Guard, Refusal
+from burstwatch.core.flips.refusal import Guard, Refusal, resource_to_explain
 from burstwatch.core.flips.transition import Event, Transition
 from burstwatch.core.flips.type_availability import REFUSAL_MEMORY_S, placement_of
 from burstwatch.core.ledger.flip_state import Direction, configuration_to_document
@@ -66,7 +66,8 @@ def refused_event(plan: FlipPlan, refusal: Refusal) -> Event:
             f"The watchdog tries again {retry_text}, as long as the reason lasts.",
         ),
         alert=None if is_passing else AlertKind.FLIP_REFUSED,
-        action=plan.alternative_command or f"burstctl explain {order.volume_id}",
+        action=plan.alternative_command
+        or f"burstctl explain {resource_to_explain(plan.context.volume, {refusal.guard})}",
         facts=_plan_facts(plan)
         | failure_facts(refusal.reason, ends_at_s)
         | _guard_facts(refusal.guard, ends_at_s),

@@ -1,10 +1,12 @@
 """The guards by name, and a refusal by one of them: which guard, why, and until when."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from burstwatch.core.alerts.alert import AlertKind, runbook_link, runbook_reference
+from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.text import format_instant
 
 
@@ -71,6 +73,12 @@ class Refusal:
     def __str__(self) -> str:
         until = "" if self.ends_at_s is None else f", until {format_instant(self.ends_at_s)}"
         return f"{self.guard}: {self.reason}{until}"
+
+
+def resource_to_explain(volume: Volume, refusing_guards: Collection[Guard]) -> str:
+    """The ID of what explains the refusal: the instance if that is the bottleneck, or else the volume."""
+    is_bottleneck = Guard.INSTANCE_IS_BOTTLENECK in refusing_guards
+    return (is_bottleneck and volume.instance_id) or volume.volume_id
 
 
 def guard_page(guard: Guard, runbooks_url: str) -> str:

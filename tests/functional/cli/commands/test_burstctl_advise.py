@@ -328,7 +328,9 @@ def test_no_saving_is_counted_where_gp3_does_not_exist(cli, lab):
     outpost = add(lab, "outpost", days=1, outpost_arn="arn:aws:outposts:us-east-1:1:outpost/op-1")
     boston = add(lab, "boston", days=1, zone="us-east-1-bos-1a", lacks_gp3=True)
     refused = cli.run("flip", boston, "--to", "gp3", "--yes")
-    assert "type_not_available" in refused.err + refused.out
+    assert "refused now: type_not_available" in refused.out
+    assert "until 2026-11-2" in join_lines(refused.out)
+    assert refused.err.splitlines()[-1] == f"next: burstctl flip {boston} --to io1"
     result = {volume["volume_id"]: volume for volume in cli.run("advise", "--json").document["volumes"]}
     assert "gp3" in result[in_region]["options"]
     for volume_id in (outpost, boston):

@@ -548,6 +548,17 @@ def test_without_the_balance_of_its_instance_nothing_is_flipped_unless_that_is_o
     assert count_modify_calls(lab) == 1
 
 
+def test_a_type_that_aws_accepts_again_is_available_to_all_volumes_of_the_zone(cli, lab):
+    refused_id = add_calm(lab, zone="us-east-1-bos-1a", lacks_gp3=True)
+    accepted_id, other_id = (add_calm(lab, zone="us-east-1-bos-1a") for _ in range(2))
+    assert cli.run("flip", refused_id, "--yes").code == 4
+    assert cli.run("flip", other_id, "--dry-run").code == 4
+
+    options = ("--override", "type_not_available", "--reason", "AWS has it now", "--yes")
+    assert cli.run("flip", accepted_id, *options).code == 0
+    assert cli.run("flip", other_id, "--dry-run").code == 0
+
+
 def test_two_operators_at_once_make_one_modification(cli, lab):
     volume_id = add_critical(lab)
     cli.run("watch", "--once")

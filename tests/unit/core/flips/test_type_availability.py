@@ -7,6 +7,7 @@ from burstwatch.core.flips.type_availability import (
     REFUSAL_MEMORY_S,
     placement_of,
     readable_refusals,
+    remember_acceptance,
     remember_refusal,
     unavailable_types,
 )
@@ -75,6 +76,17 @@ def test_a_type_that_is_not_known_is_named_and_hides_no_other_refusal(kind):
     result, unread = readable_refusals([bad, good], at("12:00"))
     assert result == [good]
     assert [unread_volume.subject for unread_volume in unread] == [f"zone {BOSTON}"]
+
+
+def test_a_type_that_aws_has_accepted_since_is_there_until_it_is_refused_again():
+    volume = a_volume(zone=BOSTON)
+    [refused] = remember(volume).entries
+    [other] = remember(volume, VolumeType.IO2).entries
+    [accepted] = remember_acceptance(volume, VolumeType.GP3, refused.at_s + 60).entries
+    refused_again = replace(refused, at_s=refused.at_s + 120)
+    now_s = refused.at_s + 180
+    assert readable_refusals([refused, other, accepted], now_s) == ([other], [])
+    assert readable_refusals([accepted, refused, refused_again], now_s) == ([refused_again], [])
 
 
 def test_what_is_not_a_refusal_or_is_dated_ahead_of_now_blocks_nothing_and_is_named():

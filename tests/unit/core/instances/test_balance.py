@@ -132,8 +132,9 @@ def test_an_instance_that_is_held_to_its_baseline_may_want_more(
     iops, mib_s, volumes, is_out_of_iops, possible
 ):
     load = InstanceLoad(iops=iops, mib_s=mib_s)
-    found = possible_load(load, FAMILY["m5.large"], volumes, is_out_of_iops=is_out_of_iops)
-    assert (found and (found.iops, found.mib_s)) == (possible and pytest.approx(possible))
+    result = possible_load(load, FAMILY["m5.large"], volumes, is_out_of_iops=is_out_of_iops)
+    rates = result and (result.iops, result.mib_s)
+    assert rates == (possible and pytest.approx(possible))
 
 
 def test_of_types_with_the_same_limits_the_smaller_size_comes_first():
