@@ -278,8 +278,8 @@ def _print_next_of_guards(context: CommandContext, flip: PlannedFlip, guards: Co
     lack = describe_unavailable_type(flip.plan, context.services.clock())
     alternative = lack.command if lack and Guard.TYPE_NOT_AVAILABLE in guards else None
     command = alternative or flip.plan.alternative_command
-    words = command.split() if command else ["burstctl", *command_about(flip.plan.context.volume, guards)]
-    print_next([shlex.join([*words, *context.options.repeated])])
+    explanation = shlex.join(["burstctl", *command_about(flip.plan.context.volume, guards)])
+    print_next([shlex.join([*(command or explanation).split(), *context.options.repeated])])
 
 
 def _document(

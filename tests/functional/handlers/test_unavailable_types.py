@@ -55,7 +55,7 @@ def test_after_one_refusal_no_other_volume_of_the_zone_is_tried_and_io1_is_propo
     assert count_modify_calls(lab) == 2, "one refused in Boston, one taken elsewhere"
 
 
-def test_a_refusal_where_the_type_exists_says_nothing_about_the_other_volumes_of_the_zone(functions, lab):
+def test_a_refusal_in_a_zone_that_has_the_type_is_only_about_that_volume(functions, lab):
     lab.fleet.add(LabVolume(size_gib=10, volume_type="gp3", zone=BOSTON))
     refused = add_critical(lab, tags=AUTO, zone=BOSTON, lacks_gp3=True)
     functions.watch("sweep")
