@@ -68,14 +68,15 @@ class EfsEvidence:
     def lasting_recommendation(self) -> ModeRecommendation | None:
         """The mode if the busiest five minutes of the last half hour last; None if a day says as much.
 
-        A load that has begun a few minutes or hours ago is hardly seen in a mean, and may still empty the
-        bucket.
+        A load that has begun a few minutes or hours ago is hardly seen in a mean. It may still empty the
+        bucket, and the mode that is cheapest for a day of little load may be the most expensive for it.
         """
-        by_day = self.mode_recommendation()
-        if by_day is None or by_day.command is not None or (busiest := self._busiest_load()) is None:
+        by_day, busiest = self.mode_recommendation(), self._busiest_load()
+        if by_day is None or busiest is None:
             return None
         lasting = recommend_mode(self.file_system, busiest)
-        return lasting if lasting.command is not None else None
+        is_same = lasting.chosen.mode == by_day.chosen.mode
+        return None if is_same or lasting.command is None else lasting
 
     def load_of(self, _kind: BucketKind) -> None:
         """AWS documents the capacity: no load is needed to find it."""
@@ -90,27 +91,24 @@ class EfsEvidence:
         recommendation = self.mode_recommendation()
         if recommendation is None:
             return Recommendation(action="look at MeteredIOBytes in CloudWatch: its load could not be read")
-        lasting = self.lasting_recommendation()
-        if lasting is not None:
+        lasting, command = self.lasting_recommendation(), recommendation.command
+        if_it_lasts = f". If the load of its busiest five minutes lasts: {lasting.reason}" if lasting else ""
+        if lasting is not None and command is None:
             by_day = f"By its load of a day, bursting mode is enough: {recommendation.chosen.reason}"
             return Recommendation(
                 action=f"{lasting.command} --region {location.region}",
-                reasons=(
-                    *(caution.rstrip(".") for caution in lasting.cautions),
-                    f"{by_day}. If the load of its busiest five minutes lasts: {lasting.reason}",
-                ),
+                reasons=(*(caution.rstrip(".") for caution in lasting.cautions), f"{by_day}{if_it_lasts}"),
                 caveat=lasting.blocked,
             )
         options = ", ".join(
             f"{option} {format_usd(option.usd_per_month)}" for option in recommendation.options
         )
-        command = recommendation.command
         return Recommendation(
             action=f"{command} --region {location.region}" if command else recommendation.reason,
             reasons=(
                 f"By its load of a day, a month costs: {options}",
                 *(caution.rstrip(".") for caution in recommendation.cautions),
-                f"By its load of a day: {recommendation.reason}",
+                f"By its load of a day: {recommendation.reason}{if_it_lasts}",
             ),
             caveat=recommendation.blocked,
         )

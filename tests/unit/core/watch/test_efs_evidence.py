@@ -2,8 +2,10 @@
 
 from datetime import UTC, datetime
 
+from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.efs.efs_bucket import MIB
+from burstwatch.core.efs.efs_bucket import EFS_BYTES, GIB, MIB, efs_bucket
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.watch.efs_evidence import EfsEvidence
 from support.builders.storage import a_file_system
 
@@ -30,6 +32,18 @@ def test_a_load_that_has_just_begun_is_provisioned_at_its_busiest_rate():
     lasting = evidence(*[0] * 280, 0, 0, 0, 0, 100, 100).lasting_recommendation()
     assert lasting.command.endswith("--throughput-mode provisioned --provisioned-throughput-in-mibps 100")
     assert "its busiest rate was 100 MiB/s metered" in lasting.reason
+
+
+def test_elastic_for_a_day_of_little_load_is_not_recommended_alone_to_a_load_that_may_last():
+    """100 MiB/s for 45 minutes: elastic is $485 a month if that is all of a day, and $15,188 if it lasts."""
+    busy = evidence(*[0] * 279, *[100] * 9)
+    assessment = Assessment(resource=busy.file_system, kind=EFS_BYTES, bucket=efs_bucket(58 * GIB))
+    recommendation = busy.advise(assessment, AwsLocation(region="us-east-1"))
+    assert "--throughput-mode elastic" in recommendation.action
+    assert (
+        "If the load of its busiest five minutes lasts: provisioned with 100 MiB/s, $583.01 a month"
+        in (recommendation.reasons[-1])
+    )
 
 
 def test_what_was_busy_before_the_last_half_hour_does_not_last():
