@@ -76,7 +76,9 @@ def classify(assessment: Assessment, last_level: Level, policy: Policy) -> Level
     """
     if assessment.unknown_reason is not None:
         return Level.UNKNOWN
-    if _is_exhausted(assessment.balance, last_level, policy) and not _refills_since_arrival(assessment):
+    # A bucket that refills since its arrival does not become exhausted; one that was leaves by its own rule.
+    may_be_exhausted = last_level is Level.EXHAUSTED or not _refills_since_arrival(assessment)
+    if may_be_exhausted and _is_exhausted(assessment.balance, last_level, policy):
         return Level.EXHAUSTED
     if _is_critical(assessment, last_level, policy):
         return Level.CRITICAL

@@ -206,3 +206,10 @@ def test_a_volume_back_from_a_flip_is_exhausted_only_if_it_gains_no_credits(valu
     assessment = an_assessment(balances(*values, newest_starts_at="11:59"))
     arrived = replace(assessment, arrived_at_s=1 if has_arrived else None)
     assert classify(arrived, Level.OK, POLICY) is level
+
+
+def test_a_volume_that_was_exhausted_since_its_arrival_leaves_by_the_rule_of_that_level():
+    """It refills for a minute at 3 %: not critical in between, about which people would be alerted again."""
+    refilling = replace(an_assessment(balances(*[0.0] * 20, 3.0)), arrived_at_s=1)
+    assert classify(refilling, Level.EXHAUSTED, POLICY) is Level.EXHAUSTED
+    assert classify(refilling, Level.OK, POLICY) is not Level.EXHAUSTED
