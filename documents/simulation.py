@@ -34,6 +34,8 @@ class HeldBackDocument(TypedDict):
     limit: str
     seconds: Count
     first_at: Instant
+    certain: bool
+    """Whether it did: a bucket of its own was empty."""
 
 
 class SpellDocument(TypedDict):
@@ -71,6 +73,8 @@ class SimulatedBucketDocument(TypedDict):
 class SimulatedTypeDocument(TypedDict):
     instance_type: str
     sustained: bool
+    measured: bool
+    """Whether it is the present type, and its own balances show when it was empty: nothing was played."""
     empty_times: Count
     empty_s: Count
     first_empty_at: Instant | None
@@ -101,11 +105,15 @@ class SimulationDocument(HeaderDocument):
     volume_limits: CeilingDocument
     plan: PlannedVolumesDocument | None
     held_back: list[HeldBackDocument]
+    throttled_s: Count
+    """For how long a bucket of its own was empty. If not 0, more was wanted than was served.
+
+    So each type may be empty more often than its numbers say."""
     target: SimulatedTypeDocument
     types: list[SimulatedTypeDocument]
     """All types that were looked at, the target's family first, each in the order of the baselines."""
     smallest: list[str]
-    """The smallest of each family that would have held nothing back."""
+    """The smallest of each family that would have held nothing of the served load back."""
     left_out: list[str]
     failures: list[str]
     cost: ReadCostDocument

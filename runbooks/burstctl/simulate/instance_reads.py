@@ -10,7 +10,7 @@ from burstwatch.adapters.aws.botocore_hooks import paginate
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader, MetricQuery
 from burstwatch.adapters.aws.ec2 import parse_ebs_limits
 from burstwatch.adapters.aws.errors import AwsError, FailureKind, translate_errors
-from burstwatch.adapters.aws.metric_history import DATAPOINTS_PER_S, FixedPeriodClient
+from burstwatch.adapters.aws.metric_history import DATAPOINTS_PER_S
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.sizing import InstanceLimits
 
@@ -116,10 +116,11 @@ def read_metrics(client: Any, instance_id: str, start_s: int, end_s: int) -> Ins
     Raises:
         AwsError: a metric could not be read.
     """
-    sums = [MetricQuery(instance_id, metric, "Sum", "InstanceId") for metric in _LOAD_METRICS]
-    balances = [MetricQuery(instance_id, kind.metric, "Minimum", "InstanceId") for kind in BucketKind]
-    fixed_period_client: Any = FixedPeriodClient(client, PERIOD_S)
-    reader = CloudWatchReader(fixed_period_client, workers=1, datapoints_per_s=DATAPOINTS_PER_S)
+    sums = [MetricQuery(instance_id, metric, "Sum", "InstanceId", PERIOD_S) for metric in _LOAD_METRICS]
+    balances = [
+        MetricQuery(instance_id, kind.metric, "Minimum", "InstanceId", PERIOD_S) for kind in BucketKind
+    ]
+    reader = CloudWatchReader(client, workers=1, datapoints_per_s=DATAPOINTS_PER_S)
     result = reader.read([*sums, *balances], start_s, end_s)
     if result.unread:
         raise AwsError(next(iter(result.unread.values())))

@@ -48,9 +48,11 @@ def to_document(report: SimulationReport, ledger: str) -> "SimulationDocument":
                 "limit": reached.limit,
                 "seconds": round(reached.seconds),
                 "first_at": format_instant(reached.first_at_s),
+                "certain": reached.is_certain,
             }
             for reached in study.limits_reached
         ],
+        "throttled_s": round(study.throttled_s),
         "target": _type_document(study.target),
         "types": [_type_document(candidate) for candidate in study.candidates],
         "smallest": [item.name for item in study.smallest],
@@ -82,6 +84,7 @@ def _type_document(study: TypeStudy) -> "SimulatedTypeDocument":
     return {
         "instance_type": study.name,
         "sustained": study.is_sustained,
+        "measured": study.is_measured,
         "empty_times": len(result.spells),
         "empty_s": round(result.empty_s),
         "first_empty_at": format_instant(result.spells[0].start_s) if result.spells else None,

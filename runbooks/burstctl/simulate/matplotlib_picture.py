@@ -41,7 +41,8 @@ def draw(report: SimulationReport, kind: str) -> bytes:
     """The picture as the bytes of a file, ``png`` or ``svg``; the same values give the same bytes."""
     with mpl.rc_context(RC_PARAMS), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        subject, answer = describe_subject(report), describe_answer(report.study.target)
+        subject, study = describe_subject(report), report.study
+        answer = describe_answer(study.target, study.throttled_s)
         return render_figure(_draw_figure(report, subject, answer), kind, f"{subject}. {answer}")
 
 

@@ -18,13 +18,14 @@ they are served at 3,600 a second in 42 minutes. So the spell lasts 67 minutes.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf
 from typing import Final, NamedTuple
 
 from burstwatch.core.buckets.bucket import Bucket
+from burstwatch.core.buckets.series import Series
 
 MERGE_GAP_S: Final = 900
 """Spells less than this apart are one: three datapoints. A judgement; people see one incident."""
@@ -167,6 +168,57 @@ def simulate(
             run.refill()
         run.play(piece)
     return run.result()
+
+
+def measured_result(
+    simulated: SimulationResult,
+    load: Sequence[LoadInterval],
+    balances: Mapping[BucketKind, Series],
+    empty_pct: float,
+) -> SimulationResult:
+    """What the buckets did by their own balances, where CloudWatch has these; the rest is simulated.
+
+    The load that was served while a bucket was empty is not what was wanted. So to play it again shows too
+    little. How much had to wait is not known either: ``max_waiting`` is 0.
+    """
+    empty = {
+        kind: [at_s for at_s, pct in zip(series.starts_at_s, series.values, strict=True) if pct <= empty_pct]
+        for kind, series in balances.items()
+    }
+    results = {
+        kind: replace(
+            simulated.of(kind),
+            spells=_spells_at(empty[kind], series.period_s),
+            lowest_pct=min(series.values),
+            balances_pct=_balances_at(load, series),
+        )
+        if (series := balances[kind])
+        else simulated.of(kind)
+        for kind in BucketKind
+    }
+    starts_s = sorted(set().union(*empty.values()))
+    period_s = max(series.period_s for series in balances.values())
+    return SimulationResult(
+        io=results[BucketKind.IO],
+        throughput=results[BucketKind.THROUGHPUT],
+        spells=_spells_at(starts_s, period_s),
+    )
+
+
+def _balances_at(load: Sequence[LoadInterval], series: Series) -> list[float]:
+    """The balance in each interval, or else the one before it; 100 before the first."""
+    known, latest_pct, balances_pct = dict(zip(series.starts_at_s, series.values, strict=True)), 100.0, []
+    for interval in load:
+        latest_pct = known.get(interval.start_s, latest_pct)
+        balances_pct.append(latest_pct)
+    return balances_pct
+
+
+def _spells_at(starts_s: Sequence[int], period_s: int) -> list[EmptySpell]:
+    spells: list[EmptySpell] = []
+    for start_s in starts_s:
+        _extend(spells, start_s, period_s, 0.0)
+    return spells
 
 
 def lowest_if_bursts(

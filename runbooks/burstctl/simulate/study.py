@@ -1,7 +1,7 @@
 """The study of one instance: its load on another type, on the candidates, and what the load does not show."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isfinite
 from typing import Final
@@ -14,6 +14,7 @@ from burstctl.simulate.simulation import (
     LoadInterval,
     SimulationResult,
     lowest_if_bursts,
+    measured_result,
     simulate,
 )
 from burstwatch.core.buckets.series import Series
@@ -29,12 +30,16 @@ _ABOVE_LIMIT_SHARE: Final = 1.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeStudy:
-    """The load on one type; ``bounds_pct`` are the lowest balances whatever the bursts within intervals."""
+    """The load on one type; ``bounds_pct`` are the lowest balances whatever the bursts within intervals.
+
+    If it ``is_measured``, its own balances show when it was empty.
+    """
 
     instance_type: InstanceType
     buckets: InstanceBuckets
     result: SimulationResult
     bounds_pct: dict[BucketKind, float]
+    is_measured: bool = False
 
     @property
     def name(self) -> str:
@@ -118,6 +123,11 @@ class Study:
         return self.inputs.load[-1].end_s
 
     @property
+    def throttled_s(self) -> float:
+        """For how long a bucket of its own was empty: what was wanted then is not known."""
+        return max((reached.seconds for reached in self.limits_reached if reached.is_certain), default=0.0)
+
+    @property
     def unknown_s(self) -> int:
         return sum(end_s - start_s for start_s, end_s in self.holes)
 
@@ -141,16 +151,23 @@ def make_study(inputs: StudyInput) -> Study:
         raise ValueError("there is no load to play")
     resets_at_s = _resets_at_s(inputs.load[0].start_s, inputs.load[-1].end_s, inputs.daily_reset_s)
     ceiling, was_above = _effective_ceiling(inputs)
-    target = _study_type(inputs.target, inputs.load, ceiling, resets_at_s)
+
+    own_balances = _balances_since_start(inputs)
+
+    def study_type(instance_type: InstanceType) -> TypeStudy:
+        study = _study_type(instance_type, inputs.load, ceiling, resets_at_s)
+        if instance_type != inputs.measured_on or inputs.planned or not _is_any_empty(own_balances):
+            return study
+        result = measured_result(study.result, inputs.load, own_balances, EMPTY_PCT)
+        return replace(study, result=result, is_measured=True)
+
+    target = study_type(inputs.target)
     raised_load = _raise_load(inputs)
     return Study(
         inputs=inputs,
         target=target,
         candidates=[
-            target
-            if candidate == inputs.target
-            else _study_type(candidate, inputs.load, ceiling, resets_at_s)
-            for candidate in inputs.candidates
+            target if candidate == inputs.target else study_type(candidate) for candidate in inputs.candidates
         ],
         raised=simulate(raised_load, target.buckets, resets_at_s=resets_at_s) if raised_load else None,
         ceiling=ceiling,
@@ -160,6 +177,16 @@ def make_study(inputs: StudyInput) -> Study:
         above_type_at_s=_find_above_type(inputs),
         holes=_find_holes(inputs.load),
     )
+
+
+def _balances_since_start(inputs: StudyInput) -> dict[BucketKind, Series]:
+    """The balances that are certainly those of the present type: it changes while an instance is stopped."""
+    started_at_s = (inputs.instance.started_at_s if inputs.instance else None) or 0
+    return {kind: series.since(int(started_at_s)) for kind, series in inputs.balances.items()}
+
+
+def _is_any_empty(balances: Mapping[BucketKind, Series]) -> bool:
+    return any(min(series.values, default=100.0) <= EMPTY_PCT for series in balances.values())
 
 
 def _study_type(

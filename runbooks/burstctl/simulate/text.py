@@ -33,7 +33,7 @@ def render_report(report: SimulationReport) -> str:
     """The whole answer; fits 80 columns."""
     study = report.study
     topics = [
-        ("Answer", _answer(study.target)),
+        ("Answer", _answer(study)),
         ("Lowest", [_describe_lowest(study.target)]),
         ("Enough", [_describe_smallest(study)]),
         ("Volumes", _describe_volumes(report)),
@@ -66,8 +66,11 @@ def describe_subject(report: SimulationReport) -> str:
     return f"{subject}: {days:.1f} days until {_moment(study.end_s)} UTC"
 
 
-def describe_answer(study: TypeStudy) -> str:
-    """Say that m7g.large would have been empty 6 times, for 3 h 40 min in all, first on Tue 10 Nov."""
+def describe_answer(study: TypeStudy, throttled_s: float) -> str:
+    """Say that m7g.large would have been empty 6 times, for 3 h 40 min in all, first on Tue 10 Nov.
+
+    If the load was throttled for ``throttled_s``, more may have been wanted, so more may have been empty.
+    """
     spells = study.result.spells
     if study.is_sustained:
         limits = study.instance_type.limits
@@ -76,11 +79,18 @@ def describe_answer(study: TypeStudy) -> str:
             f"{study.name} has no EBS burst credits, so it is never empty: it sustains its maximum of"
             f" {limits.max_iops:,} IOPS and {limits.max_throughput_mib_s:,.0f} MiB/s."
         )
+    if not spells and throttled_s:
+        return (
+            f"{study.name} would not have been empty by the load that was served. Whether it is enough is not"
+            f" known: for {format_duration(throttled_s)} less was served than was wanted."
+        )
     if not spells:
         return f"{study.name} would never have been empty."
     first, in_all = datetime.fromtimestamp(spells[0].start_s, UTC), format_duration(study.result.empty_s)
+    least = " at least" if throttled_s else ""
+    has_been = "was empty" if study.is_measured else f"would have been empty{least}"
     return (
-        f"{study.name} would have been empty {_times(len(spells))}, for {in_all} in all, first on"
+        f"{study.name} {has_been} {_times(len(spells))}, for {in_all} in all, first on"
         f" {first:%a} {first.day} {first:%b} at {first:%H:%M} UTC."
     )
 
@@ -97,19 +107,24 @@ def print_notes(report: SimulationReport) -> None:
     print_info(f"read {report.metrics_requested:,} metrics for {usd}, in {calls} to AWS")
 
 
-def _answer(study: TypeStudy) -> list[str]:
+def _answer(whole_study: Study) -> list[str]:
+    study, throttled_s = whole_study.target, whole_study.throttled_s
     result = study.result
-    sentences = [describe_answer(study)]
+    sentences = [describe_answer(study, throttled_s)]
     by_bucket = [kind for kind in BucketKind if result.of(kind).spells]
     if len(by_bucket) == 1:
         sentences.append(f"It is the {by_bucket[0].label} bucket ({by_bucket[0].metric}) that is empty.")
     elif by_bucket:
         parts = [f"the {kind.label} bucket {_times(len(result.of(kind).spells))}" for kind in by_bucket]
         sentences.append(f"It is {' and '.join(parts)}.")
+    if study.is_measured:
+        sentences.append("That was measured. The load is not played again, because it was throttled.")
     if result.at_maximum_s and not result.spells:
         sentences.append(
             f"Its load asked for more than its maximum for {format_duration(result.at_maximum_s)}."
         )
+    if throttled_s and not study.is_sustained:
+        return sentences
     if study.is_certain and not study.is_sustained:
         sentences.append("That holds for any shape of the load within each five minutes.")
     elif result.is_sufficient and not study.is_sustained:
@@ -137,6 +152,9 @@ def _describe_smallest(study: Study) -> str:
     smallest = study.smallest
     if not smallest:
         return f"None of the {format_count(len(study.candidates), 'type')} looked at: see --types for others."
+    if study.throttled_s:
+        names = ", ".join(item.name for item in smallest)
+        return f"The smallest that would not have been empty by the load that was served: {names}, or larger."
     parts = [f"{item.name}{'' if item.is_certain else ' (if the load is even)'}" for item in smallest]
     return f"The smallest that would never have been empty: {', '.join(parts)}."
 
@@ -293,16 +311,18 @@ def _spell_table(study: Study) -> Table:
     more = len(result.spells) - len(spells)
     return Table(
         titles=("EMPTY FROM (UTC)", "UNTIL", "FOR", "BUCKET", "WAITING AT MOST"),
-        lines=[_spell_line(result, spell) for spell in spells],
+        lines=[_spell_line(result, spell, is_played=not study.target.is_measured) for spell in spells],
         right_aligned=frozenset({"FOR", "WAITING AT MOST"}),
         notes=[f"and {more:,} more, which --json shows"] if more else [],
     )
 
 
-def _spell_line(result: SimulationResult, spell: EmptySpell) -> list[StyledText]:
+def _spell_line(result: SimulationResult, spell: EmptySpell, *, is_played: bool) -> list[StyledText]:
     kinds = result.buckets_of(spell)
     until = _moment(spell.end_s) if spell.end_s - spell.start_s >= DAY_S else format_clock(spell.end_s)
-    waiting = ", ".join(_describe_waiting(result, kind, spell) for kind in kinds)
+    waiting = "not known"
+    if is_played:
+        waiting = ", ".join(_describe_waiting(result, kind, spell) for kind in kinds)
     return [
         StyledText(_moment(spell.start_s)),
         StyledText(until),
@@ -348,21 +368,24 @@ def _shown_types(study: Study) -> list[TypeStudy]:
 def _type_line(study: Study, item: TypeStudy) -> list[StyledText]:
     result = item.result
     style = _ENOUGH_STYLE if result.is_sufficient else _EMPTY_STYLE
+    style = "" if result.is_sufficient and study.throttled_s else style
     return [
         StyledText(item.name, "bold" if item is study.target else ""),
         StyledText(f"{item.buckets.io.refill_per_s:,.0f}"),
         StyledText(f"{item.buckets.throughput.refill_per_s:,.0f}"),
-        StyledText(_describe_outcome(item), style),
+        StyledText(_describe_outcome(item, is_throttled=study.throttled_s > 0), style),
         *(StyledText(_format_lowest(item, kind)) for kind in BucketKind),
     ]
 
 
-def _describe_outcome(item: TypeStudy) -> str:
+def _describe_outcome(item: TypeStudy, *, is_throttled: bool) -> str:
     result = item.result
     if result.spells:
         return f"{_times(len(result.spells))}, {format_duration(result.empty_s)}"
     if result.at_maximum_s:
         return f"at its maximum {format_duration(result.at_maximum_s)}"
+    if is_throttled and not item.is_sustained:
+        return "not known"
     return "never" if item.is_certain else "never if even"
 
 

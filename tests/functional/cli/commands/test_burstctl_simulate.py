@@ -244,6 +244,47 @@ def test_an_instance_that_was_throttled_is_warned_about(cli, night):
     ) in topic(result, "Measured")
 
 
+@pytest.fixture
+def throttled(cli, lab, monkeypatch):
+    """An m5.large that served its baseline of 3,600 for three hours, with an empty bucket."""
+    publish_load(monkeypatch, lambda at_s: 3_600 if at_s >= END_S - 3 * HOUR_S else 100, operation_kib=4)
+    add_instance(lab, "m5.large")
+    instance = lab.fleet.instances[INSTANCE]
+    instance.set_balances(InstanceBalances(END_S - 13 * DAY_S, 100, 100))
+    instance.set_balances(InstanceBalances(END_S - 3 * HOUR_S, 0, 100))
+    return lab
+
+
+def test_the_present_type_was_empty_as_its_balance_shows_although_the_load_would_fit(cli, throttled):
+    result = cli.run("simulate", INSTANCE)
+    assert topic(result, "Answer").startswith(
+        "m5.large was empty once, for 3 h 00 min in all, first on Fri 20 Nov at 14:50 UTC. It is the I/O"
+        " bucket (EBSIOBalance%) that is empty. That was measured."
+    )
+    assert "never" not in result.out
+    document = cli.run("simulate", INSTANCE, "--json").document
+    assert document["throttled_s"] == 3 * HOUR_S
+    assert document["target"]["measured"]
+    assert not document["target"]["enough"]
+    assert document["target"]["empty_s"] == 3 * HOUR_S
+    assert "m5.large" not in document["smallest"]
+
+
+def test_no_type_is_enough_for_certain_if_the_load_was_throttled(cli, throttled):
+    result = cli.run("simulate", INSTANCE, "--to", "m5.xlarge")
+    assert topic(result, "Answer") == (
+        "m5.xlarge would not have been empty by the load that was served. Whether it is enough is not known:"
+        " for 3 h 00 min less was served than was wanted."
+    )
+    assert "by the load that was served" in topic(result, "Enough")
+    assert "never" not in result.out
+
+
+def test_a_smaller_type_would_have_been_empty_at_least_as_often(cli, throttled):
+    answer = topic(cli.run("simulate", INSTANCE, "--to", "t3.small"), "Answer")
+    assert "t3.small would have been empty at least once" in answer
+
+
 def test_without_balances_a_load_at_the_baseline_is_warned_about(cli, lab, monkeypatch):
     publish_load(monkeypatch, lambda at_s: 3_600 if at_s >= END_S - HOUR_S else 100)
     add_instance(lab, "m5.large")
