@@ -4,12 +4,18 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from burstctl.which.limits import LimitKind, LimitState
-from documents.shared import ApiCalls, Count, HeaderDocument, Instant, Percent, ReadCostDocument, VolumeId
+from documents.shared import (
+    ApiCalls,
+    Count,
+    HeaderDocument,
+    Instant,
+    Percent,
+    ReadCostDocument,
+    ResourceId,
+    VolumeId,
+)
 
 Rate = Annotated[float, Field(ge=0)]
-ResourceId = Annotated[
-    str, Field(pattern="^((vol|i)-([0-9a-f]{8}|[0-9a-f]{17})|db:[a-z](-?[a-z0-9]){0,62})$")
-]
 
 
 class LimitReferenceDocument(TypedDict):
@@ -22,7 +28,7 @@ class LimitDocument(LimitReferenceDocument):
 
     state: LimitState
     """Whether it applies now, is the next one, does not apply, cannot apply (a proof), or is unknown."""
-    unit: Annotated[str | None, Field(pattern="^(IOPS|MiB/s)$")]
+    unit: Annotated[str | None, Field(pattern="^(IOPS|MiB/s|%)$")]
     """Null for what a host reports."""
     limit: Rate | None
     """Of credits, the baseline, which applies once they are used up."""
@@ -39,7 +45,7 @@ class LimitDocument(LimitReferenceDocument):
 
 
 class LimitsDocument(HeaderDocument):
-    """Which limit of a volume, an instance or a database applies now.
+    """Which limit of a volume, an instance, a file system or a database applies now.
 
     What `burstctl which --json` prints. Absent numbers are null, keys never disappear.
     """

@@ -28,7 +28,6 @@ RESOURCE_NAMES: Final = (
     "RESOURCE is the ID of a volume, an instance or a file system, db: and the name of a database, or a Name"
     " tag that is unique among all."
 )
-EBS_NAMES: Final = "RESOURCE is the ID or the unique Name tag of a volume or an instance."
 INSTANCE_NAMES: Final = "INSTANCE is the ID or the unique Name tag of an instance."
 _DAY: Final = timedelta(days=1)
 _MAX_REASON_LENGTH: Final = 200  # it is quoted in alerts, tables and the history, beside other text

@@ -10,11 +10,13 @@ from burstctl.which.host_report import HostReport, RunDirectoryError, read_run_d
 from burstctl.which.limits import (
     Answer,
     DatabaseFacts,
+    FileSystemFacts,
     InstanceFacts,
     Limit,
     VolumeFacts,
     database_limits,
     decide,
+    file_system_limits,
     instance_limits,
     unknown_instance_limits,
     volume_limits,
@@ -28,14 +30,17 @@ from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.modification import VolumeSpec
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import instance_bucket
 from burstwatch.core.instances.instance_metrics import InstanceMetrics
+from burstwatch.core.metric_spec import MetricSpec
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.rds.db_instance import DbInstance
 from burstwatch.core.rds.rds_buckets import RDS_IO, describe_cpu_credits, not_running_reason
 from burstwatch.core.resource_type import ResourceType, type_of_id
 from burstwatch.core.watch.due_buckets import buckets_of
+from burstwatch.core.watch.efs_evidence import EFS_DIMENSION
 from burstwatch.core.watch.rds_evidence import RDS_DAY_METRICS, RDS_DIMENSION
 from burstwatch.engine.resource_readers import find_resources
 from burstwatch.wiring.bootstrap import WORKERS, build_client
@@ -45,8 +50,13 @@ _HISTORY_S: Final = 75 * PERIOD_S
 """The longest horizon of a forecast, an hour, before the newest datapoint, which may be late."""
 
 _RECENT_S: Final = 20 * PERIOD_S
-"""The load and the CPU credits of a database now."""
+"""The load of a database or a file system, and the CPU credits of a database, now."""
 
+_EFS_METRICS: Final = {
+    "metered": MetricSpec("MeteredIOBytes", "Sum", PERIOD_S),
+    "permitted": MetricSpec("PermittedThroughput", "Minimum", PERIOD_S),
+    "io_limit_pct": MetricSpec("PercentIOLimit", "Maximum", PERIOD_S),
+}
 _LOAD_METRICS: Final = tuple(name for name in ALL_METRICS if name != "balance")
 
 
@@ -66,6 +76,7 @@ class WhichReport:
     volumes: Sequence[Volume] = ()
     instance: Instance | None = None
     database: DbInstance | None = None
+    file_system: FileSystem | None = None
     cpu_credits: str | None = None
     unused: str | None = None
     notes: Sequence[str] = ()
@@ -95,6 +106,8 @@ def collect(context: CommandContext, resource_id: str, run_directory: Path | Non
         collection = _Collection(context, resource_id)
         if type_of_id(resource_id) is ResourceType.RDS:
             return collection.to_database_report()
+        if type_of_id(resource_id) is ResourceType.EFS:
+            return collection.to_file_system_report()
         return collection.to_report(run_directory)
     finally:
         context.progress.end()
@@ -199,6 +212,48 @@ class _Collection:
             is_missing=bool(missing),
             metrics_requested=self._services.calls.metrics_requested,
             api_calls=dict(self._services.calls.calls),
+        )
+
+    def to_file_system_report(self) -> WhichReport:
+        """The credits, the throughput and the I/O of a file system."""
+        resources, missing = find_resources(self._collector, [self._resource_id])
+        file_system = next((resource for resource in resources if isinstance(resource, FileSystem)), None)
+        limits: list[Limit] = []
+        if file_system is not None:
+            facts = self._file_system_facts(file_system)
+            limits = file_system_limits(facts, now_s=self._now_s, exhausted_pct=self._exhausted_pct)
+        return WhichReport(
+            resource_id=self._resource_id,
+            region=self._services.location.region,
+            now_s=self._now_s,
+            answer=decide(limits),
+            file_system=file_system,
+            notes=self._notes,
+            failures=list(dict.fromkeys(self._failures)),
+            is_missing=bool(missing),
+            metrics_requested=self._services.calls.metrics_requested,
+            api_calls=dict(self._services.calls.calls),
+        )
+
+    def _file_system_facts(self, file_system: FileSystem) -> FileSystemFacts:
+        [due_bucket] = buckets_of([file_system])
+        balances = self._collector.bucket_balances([due_bucket] if file_system.uses_credits else [])
+        self._failures += [str(balance) for balance in balances.values() if isinstance(balance, AwsFailure)]
+        file_system_id = file_system.file_system_id
+        read = self._collector.named_metrics([file_system_id], EFS_DIMENSION, _EFS_METRICS, _RECENT_S)
+        series, balance = read[file_system_id], balances.get(due_bucket.subject)
+        policy = policy_of_bucket(self._services.policy, due_bucket.kind, due_bucket.bucket)
+        return FileSystemFacts(
+            file_system=file_system,
+            assessment=assess_resource(
+                file_system,
+                due_bucket.kind,
+                BucketReading(balance=balance if isinstance(balance, Series) else None),
+                now_s=self._now_s,
+                telemetry=policy.telemetry,
+            ),
+            **series,
+            load_error=None if "metered" in series else "it could not be read",
         )
 
     def _database_facts(self, database: DbInstance) -> DatabaseFacts:

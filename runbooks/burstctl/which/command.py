@@ -5,15 +5,15 @@ from pathlib import Path
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import EBS_NAMES, Command, Options, ResourceName, common_options
+from burstctl.cli.options import RESOURCE_NAMES, Command, Options, ResourceName, common_options
 from burstctl.cli.output import print_error, print_failures, print_next, print_output, to_json
 from burstctl.context.context import open_readonly
-from burstctl.context.resources import ResourceNameError, resolve_resource
+from burstctl.context.resources import resolve_resource
 from burstctl.which.collect import WhichReport, collect
 from burstctl.which.json import to_document
 from burstctl.which.text import next_command, print_notes, render_report
 from burstwatch.core.errors import Problem
-from burstwatch.core.resource_type import ResourceType, type_of_id
+from burstwatch.core.resource_type import type_of_id
 
 
 @click.command(
@@ -22,6 +22,7 @@ from burstwatch.core.resource_type import ResourceType, type_of_id
         ("burstctl which ci-7", "its limits, and those of its instance"),
         ("burstctl which i-0123456789abcdef0", "the limits of an instance, and of each of its volumes"),
         ("burstctl which db:orders", "the limits of a database: those of its storage and of its class"),
+        ("burstctl which shared-home", "the limits of a file system: its credits, throughput and I/O"),
         (
             "burstctl which vol-0123456789abcdef0 --run-dir /run/ddprobe",
             "on the host: also what ddprobe saw there",
@@ -29,7 +30,7 @@ from burstwatch.core.resource_type import ResourceType, type_of_id
     ),
     page="runbooks/WhichLimit.md",
 )
-@click.argument("name", metavar="RESOURCE", type=ResourceName(EBS_NAMES))
+@click.argument("name", metavar="RESOURCE", type=ResourceName(RESOURCE_NAMES))
 @click.option(
     "--run-dir",
     type=click.Path(path_type=Path),
@@ -44,12 +45,6 @@ def which(name: str, options: Options, *, run_dir: Path | None) -> ExitCode:
     """
     with open_readonly(options) as context:
         resource = resolve_resource(context, name)
-        if type_of_id(resource) is ResourceType.EFS:
-            raise ResourceNameError(
-                f"{resource} is a file system, whose one limit is its throughput: a volume, an instance or a"
-                " database is needed here",
-                fix=f"burstctl explain {resource} shows its credits, its load and what is left without them",
-            )
         report = collect(context, resource, run_dir)
         if options.json:
             print_output(to_json(to_document(report, context, options)))

@@ -17,6 +17,8 @@ from burstwatch.core.ebs.hdd_bucket import HDD_RATES
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling, ceiling_of
+from burstwatch.core.efs.efs_bucket import MIB, limit_when_empty_per_s, no_bucket_reason
+from burstwatch.core.efs.file_system import GENERAL_PURPOSE, FileSystem
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_KINDS, drain_proof
 from burstwatch.core.instances.instance_metrics import InstanceMetrics
@@ -64,6 +66,9 @@ class LimitKind(StrEnum):
     VOLUME_THROUGHPUT = "volume-throughput"
     STORAGE_IOPS = "storage-iops"
     STORAGE_THROUGHPUT = "storage-throughput"
+    FILE_SYSTEM_CREDITS = "file-system-credits"
+    FILE_SYSTEM_THROUGHPUT = "file-system-throughput"
+    FILE_SYSTEM_IO = "file-system-io"
     HOST = "host"
 
     @property
@@ -76,8 +81,9 @@ class LimitKind(StrEnum):
 
     @property
     def owner(self) -> str:
-        """``instance``, ``volume``, and of a database ``class`` or ``storage``; ``host``."""
-        return self.value.partition("-")[0]
+        """``instance``, ``volume``, ``file system``, and of a database ``class`` or ``storage``; ``host``."""
+        owner = self.value.partition("-")[0]
+        return "file system" if owner == "file" else owner
 
 
 class LimitState(StrEnum):
@@ -98,12 +104,13 @@ _KIND_ORDER: Final = tuple(LimitKind)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """One limit, in ``unit`` (IOPS or MiB/s), and how near the load is to it.
+    """One limit, in ``unit`` (IOPS, MiB/s, or % of the I/O of a file system), and how near the load is to it.
 
     Of credits, ``limit`` is the baseline, which applies once they are used up. ``balance_pct`` and its age
-    are those of CloudWatch's newest datapoint. Both times are in seconds from now; ``time_to_empty_s`` is
-    None if the credits are not draining. ``use`` is the highest load of the newest five minutes. Each is
-    None if it is not known. ``evidence`` are sentences without their full stops.
+    are those of CloudWatch's newest datapoint; if that is at the exhausted level, it ``is_empty``. Both times
+    are in seconds from now; ``time_to_empty_s`` is None if the credits are not draining. ``use`` is the
+    highest load of the newest five minutes. Each is None if it is not known. ``evidence`` are sentences
+    without their full stops.
     """
 
     kind: LimitKind
@@ -114,6 +121,7 @@ class Limit:
     use: float | None = None
     credits: str = ""
     balance_pct: float | None = None
+    is_empty: bool = False
     datapoint_age_s: float | None = None
     time_to_empty_s: float | None = None
     soonest_empty_s: float | None = None
@@ -164,6 +172,22 @@ class DatabaseFacts:
     database: DbInstance
     assessments: Mapping[BucketKind, Assessment]
     history: MetricHistory = _NO_HISTORY
+    load_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSystemFacts:
+    """A file system and what was read of it; ``assessment`` is that of its burst credits.
+
+    ``metered`` are sums of bytes by the minute, ``permitted`` the bytes per second that EFS allows, and
+    ``io_limit_pct`` how much of the I/O of the general purpose mode it uses.
+    """
+
+    file_system: FileSystem
+    assessment: Assessment
+    metered: Series = Series()
+    permitted: Series = Series()
+    io_limit_pct: Series = Series()
     load_error: str | None = None
 
 
@@ -421,6 +445,63 @@ def _class_limits(facts: DatabaseFacts, load: _Load, kind: BucketKind, scope: _S
     )
 
 
+def file_system_limits(facts: FileSystemFacts, *, now_s: float, exhausted_pct: float) -> list[Limit]:
+    """The limits of a file system: its credits, its throughput, and the I/O of its performance mode.
+
+    Reads are metered at one third. Without credits, the throughput that EFS permits is their baseline.
+    """
+    file_system, assessment = facts.file_system, facts.assessment
+    scope = _Scope(
+        resource_id=file_system.file_system_id,
+        now_s=now_s,
+        exhausted_pct=exhausted_pct,
+        max_age_s=_MAX_INSTANCE_AGE_S,
+        unused=None,
+    )
+    load = _measure(_in_mib(facts.metered), scope, facts.load_error)
+    credits_limit = _credits(
+        LimitKind.FILE_SYSTEM_CREDITS,
+        assessment,
+        load,
+        None,
+        scope,
+        baseline=limit_when_empty_per_s(file_system.standard_bytes) / MIB,
+        proof=no_bucket_reason(file_system),
+        unit="MiB/s",
+    )
+    permitted = facts.permitted.newest
+    throughput_limit = _rate(
+        LimitKind.FILE_SYSTEM_THROUGHPUT,
+        permitted.value / MIB if permitted else None,
+        load,
+        None,
+        scope,
+        is_empty=False,
+        proof=None,
+        no_limit="CloudWatch has no recent PermittedThroughput of it",
+    )
+    mode = file_system.performance_mode
+    io_limit = _rate(
+        LimitKind.FILE_SYSTEM_IO,
+        100.0,
+        _measure(_as_sums(facts.io_limit_pct), scope, facts.load_error),
+        None,
+        scope,
+        is_empty=False,
+        proof=None if mode == GENERAL_PURPOSE else f"the performance mode {mode} has no such limit",
+        no_limit="",
+    )
+    is_throttled = credits_limit.state is LimitState.NOW
+    return [credits_limit, *([] if is_throttled else [throughput_limit]), io_limit]
+
+
+def _as_sums(series: Series) -> Series:
+    """Values as sums of their periods, so that their rate per second is the value."""
+    return Series(
+        series.starts_at_s, tuple(value * series.period_s for value in series.values), series.period_s
+    )
+
+
 def unknown_instance_limits(instance_id: str, reason: str) -> list[Limit]:
     """The limits of an instance that could not be described."""
     kinds = [kind for kind in LimitKind if kind.owner == "instance"]
@@ -455,12 +536,14 @@ def _credits(
     *,
     baseline: float | None,
     proof: str | None,
+    unit: str | None = None,
 ) -> Limit:
     """Credits; ``baseline`` is what applies without them, and ``proof`` says why they cannot run out.
 
-    ``exceeded`` is CloudWatch's check of the limit, None where it has none.
+    ``exceeded`` is CloudWatch's check of the limit, None where it has none. ``unit`` is that of the baseline
+    and the load, if it is not that of the bucket.
     """
-    unit = assessment.kind.rate_unit
+    unit = unit or assessment.kind.rate_unit
     limit = Limit(
         kind=kind,
         resource_id=scope.resource_id,
@@ -502,10 +585,11 @@ def _credits(
     is_below = load.rate is not None and load.rate < BELOW_BASELINE_SHARE * baseline
     if is_below and not minutes_above:
         effect = f"A load above {rate_text(baseline, unit)} would be held to it at once"
-        return replace(limit, time_to_empty_s=0.0, evidence=(balance, *load_evidence, effect))
+        return replace(limit, is_empty=True, time_to_empty_s=0.0, evidence=(balance, *load_evidence, effect))
     return replace(
         limit,
         state=LimitState.NOW,
+        is_empty=True,
         time_to_empty_s=0.0,
         evidence=(balance, *load_evidence, *_check_evidence(exceeded, minutes_above)),
     )
@@ -561,6 +645,7 @@ def _rate(
     reach it, and ``no_limit`` why there is no ``most``.
     """
     unit = "MiB/s" if kind.value.endswith("throughput") else "IOPS"
+    unit = "%" if kind is LimitKind.FILE_SYSTEM_IO else unit
     limit = Limit(
         kind=kind, resource_id=scope.resource_id, state=LimitState.NO, unit=unit, limit=most, use=load.rate
     )
@@ -642,7 +727,7 @@ def _load_evidence(load: _Load, most: float, unit: str, name: str) -> tuple[str,
         return (f"Its load is not known: {load.why_unknown}",)
     share = f"{100 * load.rate / most:.0f} % of its {name} of {rate_text(most, unit)}" if most else ""
     served = f"up to {rate_text(load.rate, unit)}" if load.rate else "nothing"
-    served = f"It served {served} in the last 5 min of data"
+    served = f"It {'used' if unit == '%' else 'served'} {served} in the last 5 min of data"
     return (f"{served}, {format_duration(load.age_s)} old: {share}",)
 
 

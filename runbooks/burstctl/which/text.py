@@ -44,6 +44,9 @@ _NAMES: Final = {
     LimitKind.CLASS_THROUGHPUT: "class throughput",
     LimitKind.STORAGE_IOPS: "storage IOPS",
     LimitKind.STORAGE_THROUGHPUT: "storage throughput",
+    LimitKind.FILE_SYSTEM_CREDITS: "burst credits",
+    LimitKind.FILE_SYSTEM_THROUGHPUT: "throughput (metered)",
+    LimitKind.FILE_SYSTEM_IO: "general purpose I/O",
     LimitKind.HOST: "host (ddprobe)",
 }
 
@@ -91,8 +94,8 @@ def describe_subject(report: WhichReport) -> str:
         name = display_name_of(report.volumes[0], _MAX_NAME_CHARS)
     elif report.instance is not None and report.is_instance:
         name = sanitise(report.instance.name or "", _MAX_NAME_CHARS)
-    elif report.database is not None:
-        name = sanitise(report.database.name or "", _MAX_NAME_CHARS)
+    elif (resource := report.database or report.file_system) is not None:
+        name = sanitise(resource.name or "", _MAX_NAME_CHARS)
     return f"{report.resource_id} ({name})" if name else report.resource_id
 
 
@@ -119,7 +122,7 @@ def _describe_now(report: WhichReport, subject: str) -> str:
 
 def _describe_next(report: WhichReport, limit: Limit) -> str:
     name = _describe_limit(report, limit)
-    if limit.time_to_empty_s == 0:
+    if limit.is_empty:
         return f"Next: {name} are used up, so a load above {_limit_text(limit)} is held to it at once."
     if limit.time_to_empty_s is not None:
         empty_at = format_relative_time(report.now_s + limit.time_to_empty_s, report.now_s, "UTC")
@@ -139,6 +142,8 @@ def _describe_limit(report: WhichReport, limit: Limit) -> str:
     owner = f"of {whose}" if whose else f"of the {limit.kind.owner}"
     if limit.kind is LimitKind.HOST:
         return "what its host reports"
+    if limit.kind is LimitKind.FILE_SYSTEM_IO:
+        return "the I/O limit of its performance mode"
     if limit.kind.is_credits and report.is_database:
         return f"the {limit.credits}"
     if limit.kind.is_credits:
@@ -150,6 +155,8 @@ def _effect(limit: Limit) -> str:
     """What a limit does now."""
     if limit.kind.is_credits:
         return f"they are used up, so the baseline of {_limit_text(limit)} applies"
+    if limit.kind is LimitKind.FILE_SYSTEM_IO:
+        return f"PercentIOLimit is {limit.use or 0:.0f} %"
     return f"it serves {_limit_text(limit)} at most"
 
 
@@ -199,7 +206,7 @@ def _line(report: WhichReport, limit: Limit) -> list[StyledText]:
     empty_at = ""
     if limit.time_to_empty_s is not None and limit.state in (LimitState.NOW, LimitState.NEXT, LimitState.NO):
         empty_at = format_time(report.now_s + limit.time_to_empty_s, report.now_s)
-        empty_at = "now" if not limit.time_to_empty_s else empty_at
+        empty_at = "now" if limit.is_empty else empty_at
     used = rate_text(limit.use, limit.unit).partition(" ")[0] if limit.use is not None else ""
     return [
         StyledText(limit.state, _STYLES[limit.state]),
@@ -258,7 +265,7 @@ def next_command(report: WhichReport, options: Options) -> str | None:
 
 
 def _command_words(report: WhichReport, limit: Limit | None) -> list[str] | None:
-    if report.is_database:
+    if report.is_database or report.file_system is not None:
         return ["burstctl", "explain", report.resource_id]
     if limit is None:
         return None if report.is_instance else ["burstctl", "plot", report.resource_id]

@@ -11,6 +11,9 @@ from burstwatch.core.resource_type import ResourceType
 AVAILABLE: Final = "available"
 """The only life cycle state in which AWS accepts a change (``IncorrectFileSystemLifeCycleState``)."""
 
+GENERAL_PURPOSE: Final = "generalPurpose"
+"""The performance mode that allows elastic throughput, and has a limit of I/O (``PercentIOLimit``)."""
+
 
 class ThroughputMode(StrEnum):
     """The throughput modes that AWS has."""
@@ -40,7 +43,7 @@ class FileSystem:
     state: str
     created_at: datetime
     provisioned_mib_s: float | None = None
-    performance_mode: str = "generalPurpose"
+    performance_mode: str = GENERAL_PURPOSE
     zone: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
 

@@ -33,13 +33,12 @@ from burstwatch.core.efs.efs_bucket import (
     limit_when_empty_per_s,
     metered,
 )
-from burstwatch.core.efs.file_system import AVAILABLE, FileSystem, ThroughputMode
+from burstwatch.core.efs.file_system import AVAILABLE, GENERAL_PURPOSE, FileSystem, ThroughputMode
 from burstwatch.core.text import format_usd
 
 MAX_PROVISIONED_MIB_S: Final = 3_414
 """The highest that any Region allows (EFS API reference, UpdateFileSystem); the quota may be 1,024."""
 
-_GENERAL_PURPOSE: Final = "generalPurpose"
 _ROUNDING: Final = 1.02
 """Bytes are counted when they arrive: five minutes at a limit may show a little more than it."""
 _VOCABULARY: Final = Vocabulary(
@@ -192,7 +191,7 @@ def _elastic(file_system: FileSystem, load: EfsLoad, prices: EfsPrices) -> ModeO
     months = HOURS_PER_MONTH * HOUR_S / load.duration_s
     read_gib, written_gib = load.read_bytes / GIB * months, load.written_bytes / GIB * months
     usd = read_gib * prices.elastic_read_per_gib + written_gib * prices.elastic_write_per_gib
-    is_possible = file_system.performance_mode == _GENERAL_PURPOSE
+    is_possible = file_system.performance_mode == GENERAL_PURPOSE
     reason = f"{read_gib:,.0f} GiB read and {written_gib:,.0f} GiB written a month"
     if load.was_throttled:
         reason += ", or more: it was throttled"
