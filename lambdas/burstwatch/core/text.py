@@ -87,8 +87,10 @@ def format_relative_time(at_s: float, now_s: float, zone: str = "") -> str:
 
 
 def format_until(at_s: float, now_s: float) -> str:
-    """How long something lasts: ``for 58 min (until 14:39 UTC)``."""
-    return f"for {format_rounded_duration(max(0.0, at_s - now_s))} (until {format_time(at_s, now_s)} UTC)"
+    """How long something lasts: ``for 58 min (until 14:39 UTC)``; ``until 14:39 UTC, which has passed``."""
+    if at_s <= now_s:
+        return f"until {format_time(at_s, now_s)} UTC, which has passed"
+    return f"for {format_rounded_duration(at_s - now_s)} (until {format_time(at_s, now_s)} UTC)"
 
 
 def format_usd(usd: float, *, decimals: int | None = None) -> str:

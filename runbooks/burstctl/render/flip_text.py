@@ -37,9 +37,9 @@ def describe_flip(flip: Flip, now_s: float) -> list[str]:
     if flip.reason:
         lines.append(f"because: {flip.reason}")
     if flip.status is FlipStatus.ON_TARGET and not flip.is_permanent and flip.return_after_s is not None:
-        lines.append(
-            f"{flip.by} requested it {format_until(flip.return_after_s, now_s)}; then it returns when calm"
-        )
+        then = "then it" if flip.return_after_s > now_s else "it"
+        until = format_until(flip.return_after_s, now_s)
+        lines.append(f"{flip.by} requested it {until}; {then} returns when calm")
     cost = f"costs {format_usd_difference(flip.usd_per_month)} a month than before{_cost_so_far(flip, now_s)}"
     lines.append(f"{cost}, at {PRICE_SOURCE}")
     return lines

@@ -57,6 +57,7 @@ def test_a_moment_is_relative_first():
 
 def test_how_long_something_lasts_ends_with_when():
     assert format_until(NOON_S + 58 * 60, NOON_S) == "for 58 min (until 12:58 UTC)"
+    assert format_until(NOON_S - 300, NOON_S) == "until 11:55 UTC, which has passed"
     assert format_until(NOON_S + 14 * HOUR_S, NOON_S) == "for 14 h (until 02:00 Sat UTC)"
 
 
