@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 from burstctl.cli.options import DATABASE_ID, FILE_SYSTEM_ID, INSTANCE_ID, VOLUME_ID
@@ -13,6 +15,7 @@ from burstwatch.core.assessment.resource import AdvisedResource, Resource, type_
 from burstwatch.core.assessment.resource_buckets import bucket_kinds_of_type
 from burstwatch.core.ebs.display_name import NAME_TAGS, names_of
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.errors import Problem
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.resource_type import ResourceType, subject_of, type_of_id
 from burstwatch.core.text import sanitise
@@ -89,15 +92,15 @@ def resolve_resource(
     if _DBI_RESOURCE_ID.fullmatch(word):
         return _database_with_id(context, word)
     watched = _STORAGE_KINDS.intersection(context.services.policy.resources.watched)
-    others = _advised_named(context, word, watched)
-    named = _find_named(context, word, is_alone=not others)
-    if not named and not others:
-        others = _advised_named(context, word, _STORAGE_KINDS - watched)
+    storage = _search_storage(context, word, watched)
+    named = _find_named(context, word, is_alone=not storage.resources)
+    if not named and not storage.resources:
+        storage = storage.joined(_search_storage(context, word, _STORAGE_KINDS - watched))
     volumes = [resource for resource in named if isinstance(resource, Volume)]
     instances = [resource for resource in named if isinstance(resource, Instance)]
     preferred = [volume for volume in volumes if prefers(volume)] or volumes
-    candidates: list[Resource] = [*preferred, *instances, *others]
-    return _the_only(context, word, candidates).resource_id
+    candidates: list[Resource] = [*preferred, *instances, *storage.resources]
+    return _the_only(context, word, candidates, storage).resource_id
 
 
 def resolve_resources(context: CommandContext, names: Sequence[str]) -> list[str]:
@@ -204,8 +207,16 @@ def _find_named(context: CommandContext, name: str, *, is_alone: bool = True) ->
         return [*volumes]
 
 
-def _the_only(context: CommandContext, word: str, resources: Sequence[_Resource]) -> _Resource:
+def _the_only(
+    context: CommandContext,
+    word: str,
+    resources: Sequence[_Resource],
+    storage: "_StorageSearch | None" = None,
+) -> _Resource:
     """The one resource that the word names.
+
+    If it names none, the error says so, or which file system or database has the name. These are searched
+    for that, unless ``storage`` is the result.
 
     Raises:
         ResourceNameError: it names none or several.
@@ -215,14 +226,38 @@ def _the_only(context: CommandContext, word: str, resources: Sequence[_Resource]
     if resources:
         raise _ambiguity_error(context, word, resources)
     require_volume_or_instance(word)
+    storage = storage or _search_storage(context, word, _STORAGE_KINDS)
+    if storage.resources:
+        raise _other_kind_error(word, storage.resources)
+    kinds = [kind.noun for kind in ResourceType if kind not in storage.unread]
     description = f"has the name {sanitise(word, _MAX_SHOWN_CHARS)!r}"
-    raise _absence_error(context, "volume and no instance", description)
+    raise _absence_error(
+        context, f"{', '.join(kinds[:-1])} or {kinds[-1]}", description, unread=storage.unread
+    )
 
 
-def _absence_error(context: CommandContext, noun: str, description: str) -> ResourceNameError:
+def _absence_error(
+    context: CommandContext,
+    noun: str,
+    description: str,
+    *,
+    unread: Mapping[ResourceType, str] = MappingProxyType({}),
+) -> ResourceNameError:
+    fix = "burstctl assess lists the names and IDs; in another Region, add --region NAME"
+    not_searched = [f"{kind.noun}s were not searched: {cause}" for kind, cause in unread.items()]
     return ResourceNameError(
-        f"no {noun} in {context.services.location.region} {description}",
-        fix="burstctl assess lists the names and IDs; in another Region, add --region NAME",
+        f"no {noun} in {context.services.location.region} {description}", fix="\n".join([fix, *not_searched])
+    )
+
+
+def _other_kind_error(word: str, resources: Sequence[AdvisedResource]) -> ResourceNameError:
+    """What has the name where a volume or an instance is needed, and the command that is meant for it."""
+    described = " and ".join(
+        f"the {resource.resource_type.noun} {resource.resource_id}" for resource in resources
+    )
+    return ResourceNameError(
+        f"{sanitise(word, _MAX_SHOWN_CHARS)!r} names {described}, and a volume or an instance is needed here",
+        fix=f"burstctl explain {resources[0].resource_id} shows its buckets, and what to run for its load",
     )
 
 
@@ -267,20 +302,31 @@ def _volumes_named(context: CommandContext, name: str) -> list[Volume]:
     return []
 
 
-def _advised_named(
-    context: CommandContext, name: str, kinds: Collection[ResourceType]
-) -> list[AdvisedResource]:
-    """The file systems and databases with this Name tag, and the database that has the name itself.
+@dataclass(frozen=True, slots=True)
+class _StorageSearch:
+    """The file systems and databases that have a name, and why those of a kind could not be listed."""
 
-    Nothing of a kind that may not be listed, which needs a permission of its own.
+    resources: Sequence[AdvisedResource]
+    unread: Mapping[ResourceType, str]
+
+    def joined(self, other: "_StorageSearch") -> "_StorageSearch":
+        return _StorageSearch([*self.resources, *other.resources], {**self.unread, **other.unread})
+
+
+def _search_storage(context: CommandContext, name: str, kinds: Collection[ResourceType]) -> _StorageSearch:
+    """Those with this Name tag, and the database that has the name itself.
+
+    Each kind needs a permission of its own.
     """
     collector = context.services.build_collector(context.services.clock())
-    return [
-        resource
-        for kind in sorted(kinds)
-        for resource in list_resources(collector, kind) or ()
-        if name in (resource.name, resource.metric_id)
-    ]
+    resources: list[AdvisedResource] = []
+    unread: dict[ResourceType, str] = {}
+    for kind in sorted(kinds):
+        listed = list_resources(collector, kind)
+        if listed is None:
+            unread[kind] = Problem.of(collector.failures[-1]).cause
+        resources += [resource for resource in listed or () if name in (resource.name, resource.metric_id)]
+    return _StorageSearch(resources, unread)
 
 
 def _database_with_id(context: CommandContext, dbi_resource_id: str) -> str:

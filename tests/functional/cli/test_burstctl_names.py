@@ -100,9 +100,13 @@ def test_an_instance_is_explained_itself(cli, lab):
 @pytest.mark.parametrize(
     ("command", "word", "cause"),
     [
-        ("explain", "ci-8", "no volume and no instance in us-east-1 has the name 'ci-8'."),
-        ("advise", "ci-8", "no volume and no instance in us-east-1 has the name 'ci-8'."),
-        ("simulate", "ci-8", "no volume and no instance in us-east-1 has the name 'ci-8'."),
+        ("explain", "ci-8", "no volume, instance, file system or database in us-east-1 has the name 'ci-8'."),
+        ("advise", "ci-8", "no volume, instance, file system or database in us-east-1 has the name 'ci-8'."),
+        (
+            "simulate",
+            "ci-8",
+            "no volume, instance, file system or database in us-east-1 has the name 'ci-8'.",
+        ),
         ("advise", INSTANCE, f"no volume in us-east-1 is attached to {INSTANCE!r}."),
     ],
 )
