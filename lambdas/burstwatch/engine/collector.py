@@ -165,7 +165,7 @@ class Collector:
 
     def add_unread_kind(self, kind: ResourceType, failure: AwsFailure) -> None:
         """Note that nothing is known of a kind in this pass, in one failure; other kinds are not affected."""
-        self.failures.append(failure.problem)
+        self._add_once(failure.problem)
         self.unread_kinds.add(kind)
         if failure.is_access_denied:
             self._denied_kinds[kind] = failure
@@ -470,7 +470,12 @@ class Collector:
         for action_and_code, count in counts.items():
             problem = examples[action_and_code].problem
             suffix = f" (and {count - 1} more like it)" if count > 1 else ""
-            self.failures.append(Problem(problem.cause, problem.fix, sentence=f"{problem}{suffix}"))
+            self._add_once(Problem(problem.cause, problem.fix, sentence=f"{problem}{suffix}"))
+
+    def _add_once(self, problem: Problem) -> None:
+        """A call that fails several times in a pass, for the same reason, is one failure."""
+        if problem not in self.failures:
+            self.failures.append(problem)
 
 
 def _limited(
@@ -485,7 +490,7 @@ def _limited(
         replace(
             instance,
             limits=result.limits.get(instance.instance_type),
-            limits_error=str(failure) if (failure := result.unread.get(instance.instance_type)) else None,
+            limits_error=failure.problem if (failure := result.unread.get(instance.instance_type)) else None,
             ceilings=_all_known(ceilings.get(volume_id) for volume_id in instance.volume_ids),
         )
         for instance in instances

@@ -247,7 +247,7 @@ def _reading(
         arrived_at_s = None
     return BucketReading(
         balance=series_or_failure if isinstance(series_or_failure, Series) else None,
-        read_error=str(series_or_failure) if isinstance(series_or_failure, AwsFailure) else None,
+        read_error=series_or_failure.problem if isinstance(series_or_failure, AwsFailure) else None,
         arrived_at_s=now_s if due_bucket.has_arrived else arrived_at_s,
         was_seen=state is not None and state.reading.balance_at_s is not None,
     )

@@ -159,7 +159,7 @@ class DatabaseReader:
             replace(
                 database,
                 limits=result.limits.get(database.ec2_type or ""),
-                limits_error=str(failure)
+                limits_error=failure.problem
                 if (failure := result.unread.get(database.ec2_type or "")) and not database.is_aurora
                 else None,
             )

@@ -13,8 +13,8 @@ from burstctl.cli.styled_text import styled
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, wrap_command
 from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.policy.policy import PolicyError
-from burstwatch.core.resource_type import type_of_id
-from burstwatch.core.text import display_width, sanitise, wrap
+from burstwatch.core.resource_type import ResourceType, type_of_id
+from burstwatch.core.text import display_width, format_count, sanitise, wrap
 
 DEBUG_ENV: Final = "BURSTWATCH_DEBUG"
 MAX_LISTED: Final = 10  # what fits on a terminal; --json has all of it
@@ -116,12 +116,13 @@ def print_failures(
     failures: Iterable[str],
     *,
     unread: Mapping[str, str] | None = None,
+    kinds: Mapping[str, ResourceType] | None = None,
     missing: Iterable[str] = (),
     region: str = "",
 ) -> None:
     """Print each cause once, however much it affects, and which volumes do not exist in the region.
 
-    ``unread`` is why volumes could not be read, by their names.
+    ``unread`` is why resources could not be read, by their names; they are volumes, but for ``kinds``.
     """
     problems = {problem.cause: problem for problem in map(Problem.of, failures)}
     affected = group_by_cause(unread or {})
@@ -129,7 +130,8 @@ def print_failures(
         if cause not in affected:
             print_error(problem)
     for cause, (problem, names) in affected.items():
-        count = f"{len(names):,} volumes" if len(names) > 1 else "1 volume"
+        nouns = {(kinds or {}).get(name, ResourceType.EBS).noun for name in names}
+        count = format_count(len(names), nouns.pop() if len(nouns) == 1 else "resource")
         print_error(
             Problem(f"{cause.rstrip('.')}; {count} could not be read: {list_first(names, 3)}", problem.fix)
         )

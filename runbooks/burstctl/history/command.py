@@ -29,6 +29,7 @@ from burstctl.render.plan_json import hold_document
 from burstctl.render.resource_rows import CHANGING_LABEL
 from burstctl.render.volume import UNREADABLE_STATE, describe_level, format_id_and_name
 from burstwatch.core.assessment.resource import Resource
+from burstwatch.core.assessment.severity import Level
 from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import LedgerEntry
@@ -200,7 +201,9 @@ def _describe_level(state: VolumeState | None) -> str:
     if state is None:
         return "no flip, hold or alert"
     if state.reading.unknown_reason is not None:
-        return f"unknown: {state.reading.unknown_reason.description}; last judged {state.level}"
+        level = state.judged_level
+        judged = "never judged" if level is Level.UNKNOWN else f"last judged {level}"
+        return f"unknown: {state.reading.unknown_reason.description}; {judged}"
     if state.flip is not None and state.flip.is_under_way and state.level.is_alerting:
         return f"{CHANGING_LABEL}; by its balance {describe_level(state)}"
     return describe_level(state)
@@ -226,7 +229,7 @@ def _document(recorded: _History, ledger: str) -> "HistoryDocument":
             for entry in recorded.entries
         ],
         "now": {
-            "level": state.level if state else None,
+            "level": state.judged_level if state else None,
             "unknown_reason": state.reading.unknown_reason if state else None,
             "flip": flip_document(state.flip) if state and state.flip else None,
             "contested_since": instant_or_none(state.modifications.contested_at_s) if state else None,
@@ -236,7 +239,7 @@ def _document(recorded: _History, ledger: str) -> "HistoryDocument":
             "buckets": [
                 {
                     "bucket": key.partition("#")[2],
-                    "level": state.level if (state := recorded.states.get(key)) else None,
+                    "level": state.judged_level if (state := recorded.states.get(key)) else None,
                     "unknown_reason": state.reading.unknown_reason if state else None,
                 }
                 for key in recorded.keys

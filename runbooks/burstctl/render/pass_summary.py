@@ -21,6 +21,7 @@ from burstctl.render.guard_override import runbook_hints
 from burstctl.render.resource_rows import CHANGING_LABEL, FIXED_LABEL, UNWATCHED_LABEL, level_label
 from burstctl.render.volume import count_resources, display_name_of, format_id_and_name
 from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.outcome import OutcomeStatus
@@ -89,16 +90,21 @@ def print_summary(*reports: PassReport) -> None:
 
 def print_report_failures(*reports: PassReport) -> None:
     """Print why something could not be read, each cause once."""
+    unread = [decision for report in reports for decision in report.unread]
     print_failures(
         [failure for report in reports for failure in report.failures],
-        unread={
-            display_name_of(decision.assessment.resource) or decision.volume_id: _unknown_reason(decision)
-            for report in reports
-            for decision in report.unread
+        unread={_short_name(decision.assessment.resource): _unknown_reason(decision) for decision in unread},
+        kinds={
+            _short_name(decision.assessment.resource): decision.assessment.resource.resource_type
+            for decision in unread
         },
     )
     for report in reports:
         print_failures([], missing=report.missing, region=report.region)
+
+
+def _short_name(resource: Resource) -> str:
+    return display_name_of(resource) or resource.resource_id
 
 
 def print_next_for(report_options: Mapping[str, Sequence[str]], *reports: PassReport) -> None:

@@ -126,6 +126,12 @@ class VolumeState:
     stall: Stall | None = None
 
     @property
+    def judged_level(self) -> Level:
+        """The last level judged; ``unknown`` if there has been no balance to judge by."""
+        has_balance = self.reading.unknown_reason is None or self.reading.balance_pct is not None
+        return self.level if has_balance or self.level is not Level.OK else Level.UNKNOWN
+
+    @property
     def is_contested(self) -> bool:
         """Whether somebody else has changed a volume that we had flipped, and no one has released it."""
         return self.modifications.contested_at_s is not None

@@ -250,8 +250,11 @@ def urgency_of(decision: Decision | VolumeEvaluation) -> tuple[Any, ...]:
 
 
 def level_of_resource(decisions: Sequence[Decision]) -> Level:
-    """The level of a resource: that of its most urgent bucket, ``unknown`` if none can be judged."""
-    return max((decision.level for decision in decisions), key=lambda level: level.rank)
+    """The level of a resource: that of its most urgent bucket, which is the first.
+
+    One that could not be read is more urgent than one that is calm: the resource may be in trouble.
+    """
+    return decisions[0].level
 
 
 def describe_bucket(decision: Decision) -> "BucketDocument":

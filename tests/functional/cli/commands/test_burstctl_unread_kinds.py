@@ -1,0 +1,90 @@
+"""What burstctl says of file systems and databases that it may not read, or that another command is for."""
+
+from datetime import timedelta
+
+import pytest
+
+from burstlab.fake_aws.faults import Fault
+from burstlab.model.database import LabDatabase
+from burstlab.model.file_system import LabFileSystem
+from support.cli_session import START
+
+PAST = timedelta(hours=1)
+WATCHING = "version: 1\nresources:\n  efs: {watch: true}\n  rds: {watch: true}\n"
+USER = "arn:aws:iam::123456789012:user/anna"
+
+
+@pytest.fixture(autouse=True)
+def _resources(cli, lab):
+    (cli.directory / "policy.yaml").write_text(WATCHING)
+    for name in ("big", "small"):
+        lab.fleet.databases.add(
+            LabDatabase(identifier=name, instance_class="db.m5.large", starts_at=START - PAST)
+        )
+    lab.fleet.file_systems.add(LabFileSystem(size_gib=58, starts_at=START - PAST, tags={"Name": "home"}))
+
+
+def deny(lab, action):
+    service, _, name = action.partition(":")
+    lab.faults.add(
+        Fault(
+            service={"cloudwatch": "monitoring"}.get(service, service),
+            action=name,
+            code="AccessDenied",
+            message=f"User: {USER} is not authorized to perform: {action}",
+            status=403,
+        )
+    )
+
+
+def test_a_resource_whose_buckets_were_not_all_read_is_not_ok(cli, lab):
+    deny(lab, "ec2:DescribeInstanceTypes")
+    document = cli.run("assess", "--json").document
+    assert {database["level"] for database in document["databases"]} == {"unknown"}
+    assert document["totals"]["by_level"] == {"ok": 1, "unknown": 2}
+
+
+@pytest.mark.parametrize(
+    ("action", "names"),
+    [
+        ("ec2:DescribeInstanceTypes", "2 databases could not be read: db:big, db:small."),
+        ("cloudwatch:GetMetricData", "3 resources could not be read: db:big, db:small, home."),
+    ],
+)
+def test_a_denied_permission_is_printed_once_with_the_names_of_the_resources(cli, lab, action, names):
+    deny(lab, action)
+    for command in (["assess"], ["watch", "--once"]):
+        error = cli.run(*command).err
+        assert error.count("may not call") == 1
+        assert f"error: {USER} may not call {action}; {names}" in " ".join(error.split())
+        assert "#" not in error
+    [failure] = cli.run("assess", "--json").document["failures"] or [action]
+    assert action in failure
+
+
+def test_history_invents_no_level(cli, lab):
+    deny(lab, "cloudwatch:GetMetricData")
+    cli.run("watch", "--once")
+    assert "rds-io: unknown: reading it failed; never judged" in cli.run("history", "big").out
+    now = cli.run("history", "big", "--json").document["now"]
+    assert now["level"] == "unknown"
+    assert {bucket["level"] for bucket in now["buckets"]} == {"unknown"}
+
+
+@pytest.mark.parametrize("command", ["flip", "advise"])
+def test_a_name_of_another_kind_leads_to_the_command_for_it(cli, command):
+    result = cli.run(command, "home")
+    assert result.code == 2
+    assert "'home' names the file system fs-" in result.err
+    assert "fix: burstctl explain fs-" in result.err
+    assert "'big' names the database db:big" in cli.run(command, "big").err
+
+
+@pytest.mark.parametrize("command", ["explain", "flip", "history", "which"])
+def test_a_kind_that_was_not_searched_is_not_named(cli, lab, command):
+    unknown = "error: no volume, instance, file system or database in us-east-1 has the name 'oldname'."
+    assert unknown in " ".join(cli.run(command, "oldname").err.split())
+    deny(lab, "rds:DescribeDBInstances")
+    error = " ".join(cli.run(command, "oldname").err.split())
+    assert "error: no volume, instance or file system in us-east-1 has the name 'oldname'." in error
+    assert f"databases were not searched: {USER} may not call rds:DescribeDBInstances" in error
