@@ -66,7 +66,7 @@ def event_alerts(
     """An alert of each kind about a flip or a window; the volume has 18 % and loses 3 % a minute."""
     gp2, io1 = a_named_volume(GP2, name), a_named_volume(IO1, name)
     intent, plan = an_intent(gp2, reason=because, by=by)
-    refusal = Refusal(guard=Guard.HELD, reason=reason, ends_at_s=at("18:00"))
+    refusal = Refusal(guard=Guard.HELD, reason=reason, ends_at_s=at("18:00"), release="--all")
     soon = a_window_state(WindowPhase.LEADING, "12:30", "20:00", missed_min=25, window=window)
     alerts = [
         alert_of(

@@ -553,7 +553,7 @@ def action_label(alert: Alert) -> str:
     is_flip = alert.action is not None and alert.action.startswith("burstctl flip ")
     is_drain = alert.kind in (AlertKind.DRAINING, AlertKind.EXHAUSTED)
     is_auto = is_drain and alert.evidence.get("mode") == "auto"
-    if not (is_flip and is_auto) or _is_refilling(alert.forecast):
+    if not (is_flip and is_auto) or _is_refilling(alert.forecast) or alert.evidence.get("release"):
         return "What to do"
     rule = alert.evidence.get("act_at")
     must_wait = rule is not None and alert.level.rank < Level(rule["level"]).rank
@@ -562,11 +562,16 @@ def action_label(alert: Alert) -> str:
 
 
 def further_commands(alert: Alert) -> list[tuple[str, str]]:
-    """Commands that show more, or leave more time; each with what it is for."""
+    """Commands that show more, leave more time, or end a hold; each with what it is for."""
+    region = f"--region {alert.resource['region']}"
+    release = alert.evidence.get("release")
+    releases = [("End the hold", f"burstctl release {release} {region}")] if release else []
     if alert.volume_id is None or alert.kind not in _BALANCE_ALERTS - {AlertKind.RECOVERED}:
-        return []
-    volume = f"{alert.resource_id} --region {alert.resource['region']}"
-    commands = [("See why", f"burstctl explain {volume}")]
+        return releases
+    volume = f"{alert.resource_id} {region}"
+    commands = [("See why", f"burstctl explain {volume}"), *releases]
+    if releases:
+        return commands
     if alert.evidence.get("mode") == "auto" and alert.resource["bucket"] == EBS_IO.name:
         commands.append(
             ("Stop automatic changes", f"burstctl hold {volume} --for 2h --reason 'looking at it'")
@@ -713,6 +718,7 @@ def format_sentences(alert: Alert) -> list[str]:
         *alert.evidence.get("host_says", ()),
         *(f"{reason}." for reason in alert.evidence.get("proposal", ())[-1:]),
         _act_at_sentence(alert),
+        alert.evidence.get("held"),
         *(f"Tags: {fault}." for fault in alert.evidence.get("tag_faults", ())),
     ]
     return [sentence for sentence in parts if sentence]

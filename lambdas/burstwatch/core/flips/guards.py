@@ -117,7 +117,10 @@ def hold_refusal(hold: Hold) -> Refusal:
     """The refusal of a volume on hold."""
     subject = "everything is" if hold.volume_id is None else "it is"
     return Refusal(
-        guard=Guard.HELD, reason=f"{subject} on hold by {hold.by}: {hold.reason}", ends_at_s=hold.until_s
+        guard=Guard.HELD,
+        reason=f"{subject} on hold by {hold.by}: {hold.reason}",
+        ends_at_s=hold.until_s,
+        release=hold.release_argument,
     )
 
 

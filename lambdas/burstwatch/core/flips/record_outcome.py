@@ -70,12 +70,12 @@ def refused_event(plan: FlipPlan, refusal: Refusal) -> Event:
         or f"burstctl explain {resource_to_explain(plan.context.volume, {refusal.guard})}",
         facts=_plan_facts(plan)
         | failure_facts(refusal.reason, ends_at_s)
-        | _guard_facts(refusal.guard, ends_at_s),
+        | _guard_facts(refusal.guard, ends_at_s, refusal.release),
     )
 
 
-def _guard_facts(guard: str, ends_at_s: float | None) -> dict[str, Any]:
-    return {"guard": str(guard), "ends_at": instant_or_none(ends_at_s)}
+def _guard_facts(guard: str, ends_at_s: float | None, release: str | None = None) -> dict[str, Any]:
+    return {"guard": str(guard), "ends_at": instant_or_none(ends_at_s), "release": release}
 
 
 def _plan_facts(plan: FlipPlan) -> dict[str, Any]:

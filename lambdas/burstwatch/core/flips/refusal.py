@@ -64,11 +64,13 @@ class Refusal:
     """A guard that refuses a modification, and why.
 
     ``ends_at_s`` is when it refuses no longer, in seconds since 1970; None if that is not known.
+    ``release`` is what ``burstctl release`` takes to end a hold.
     """
 
     guard: Guard
     reason: str
     ends_at_s: float | None = None
+    release: str | None = None
 
     def __str__(self) -> str:
         until = "" if self.ends_at_s is None else f", until {format_instant(self.ends_at_s)}"

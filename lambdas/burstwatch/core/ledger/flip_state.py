@@ -270,6 +270,11 @@ class Hold:
         """The volume to release to end it; None: everything."""
         return self.volume_id or self.damaged_volume_id
 
+    @property
+    def release_argument(self) -> str:
+        """What ``burstctl release`` takes to end it."""
+        return self.subject or "--all"
+
     def applies_to(self, volume_id: str, now_s: float) -> bool:
         """Whether it keeps this volume as it is now."""
         return self.until_s > now_s and self.volume_id in (None, volume_id)

@@ -21,11 +21,12 @@ from burstwatch.core.assessment.severity import Level, explain_level
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.reconcile import LATE_INTENT_MEMORY_S
 from burstwatch.core.flips.transition import describe_host_stall, to_alert, to_ledger_entry
+from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.windows import describe_flip_duration, expected_flip_duration
-from burstwatch.core.text import format_instant
+from burstwatch.core.text import format_instant, format_until
 from burstwatch.core.watch.decision import VolumeEvaluation
 from burstwatch.core.watch.witness import merge_witnesses
 
@@ -83,6 +84,7 @@ def _make_due_alert(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any]
         | ({} if drain_cause is None else {"drain": drain_cause})
         | (_describe_duration(evaluation) if isinstance(resource, Volume) else {})
         | _describe_witness(evaluation)
+        | _describe_hold(evaluation.volume_context.hold, context.now_s)
         | {
             "mode": str(settings.mode),
             "tag_faults": list(settings.faults),
@@ -94,6 +96,15 @@ def _make_due_alert(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any]
         runbook=runbook_link(due.kind, policy.alerts.runbooks_url),
         console_url=console_url(resource, context.location),
     )
+
+
+def _describe_hold(hold: Hold | None, now_s: float) -> dict[str, Any]:
+    """Who holds the volume, or everything, and what to release; empty without a hold."""
+    if hold is None:
+        return {}
+    subject = "All automatic changes" if hold.volume_id is None else "Its automatic changes"
+    sentence = f"{subject} are on hold {format_until(hold.until_s, now_s)}, by {hold.by}: {hold.reason}."
+    return {"held": sentence, "release": hold.release_argument}
 
 
 def _describe_witness(evaluation: VolumeEvaluation) -> dict[str, Any]:

@@ -14,12 +14,16 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.text import format_instant
 from support.builders.alert_of_kind import HERE, an_alert
 from support.builders.core_values import at
+from support.builders.events import event_alerts
 
 EXPLAIN_COMMAND = ("See why", "burstctl explain vol-0a1 --region us-east-1")
 HOLD_COMMAND = (
     "Stop automatic changes",
     "burstctl hold vol-0a1 --region us-east-1 --for 2h --reason 'looking at it'",
 )
+
+
+RELEASE_COMMAND = ("End the hold", "burstctl release --all --region us-east-1")
 
 
 # what to paste
@@ -32,6 +36,7 @@ HOLD_COMMAND = (
         ({}, [EXPLAIN_COMMAND]),
         ({"mode": "propose"}, [EXPLAIN_COMMAND]),
         ({"mode": "auto"}, [EXPLAIN_COMMAND, HOLD_COMMAND]),
+        ({"mode": "auto", "release": "--all"}, [EXPLAIN_COMMAND, RELEASE_COMMAND]),
     ],
 )
 def test_a_balance_can_be_explained_and_what_may_be_flipped_be_held(kind, evidence, commands):
@@ -49,6 +54,10 @@ def test_a_balance_can_be_explained_and_what_may_be_flipped_be_held(kind, eviden
 )
 def test_what_is_over_or_about_no_volume_has_nothing_more_to_paste(kind, volume_id):
     assert further_commands(an_alert(kind, volume_id=volume_id, evidence={"mode": "auto"})) == []
+
+
+def test_a_refusal_because_of_a_hold_has_the_command_that_ends_it():
+    assert further_commands(event_alerts()[AlertKind.FLIP_REFUSED]) == [RELEASE_COMMAND]
 
 
 # time left

@@ -1,8 +1,9 @@
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from burstwatch.core.alerts.alert import AlertKind, format_sentences
+from burstwatch.core.alerts.alert import AlertKind, action_label, format_sentences, further_commands
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
@@ -647,6 +648,19 @@ def test_a_critical_level_is_acted_upon_in_mode_auto_unless_on_hold(mode, hold, 
     # The alert is still sent, with its level.
     assert [alert.kind for alert in decision.alerts] == ([] if mode is Mode.OBSERVE else [AlertKind.DRAINING])
     assert ("ann" in decision.reason) is (action is Action.HOLD)
+
+
+@pytest.mark.parametrize(
+    ("volume_id", "subject", "release"),
+    [(None, "All automatic changes", "--all"), ("vol-0a1", "Its automatic changes", "vol-0a1")],
+)
+def test_an_alert_shows_the_hold_and_the_command_that_ends_it(volume_id, subject, release):
+    hold = replace(A_HOLD, volume_id=volume_id)
+    [alert] = a_decision(an_assessment(critical()), mode=Mode.AUTO, around=VolumeContext(hold=hold)).alerts
+    held = f"{subject} are on hold for 6 h (until 18:00 UTC), by ann: release day."
+    assert held in format_sentences(alert)
+    assert f"burstctl release {release} --region us-east-1" in dict(further_commands(alert)).values()
+    assert action_label(alert) == "What to do"
 
 
 @pytest.mark.parametrize(("mode", "action"), [(Mode.AUTO, Action.FLIP), (Mode.PROPOSE, Action.NONE)])
