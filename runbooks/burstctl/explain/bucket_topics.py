@@ -214,7 +214,11 @@ def _describe_estimate(explanation: BucketExplanation, forecast: Forecast) -> li
     )
     bounds = [f"{earliest} by the fastest drain, {latest} by the slowest"] if earliest != latest else []
     caveat = "" if forecast.is_within_extrapolation else "; longer than the drain allows, so it sets no level"
-    return [f"{division}, less the {explanation.assessment.age_s:,.0f} s: {depletion}{caveat}", *bounds]
+    age_s = explanation.assessment.age_s or 0.0
+    limit = ""
+    if forecast.soonest_empty_s is not None and lasting_s - age_s < forecast.soonest_empty_s - 1:
+        limit = "; it cannot drain that fast, so the bound is used"
+    return [f"{division}, less the {age_s:,.0f} s{limit}: {depletion}{caveat}", *bounds]
 
 
 def _format_depletion(now_s: float, in_s: float | None) -> str:

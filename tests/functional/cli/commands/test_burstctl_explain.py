@@ -56,6 +56,19 @@ def test_the_arithmetic_of_a_draining_volume(cli, lab):
     assert "warning ends when the estimate is beyond 90 min" in by_topic["Next"]
 
 
+def test_an_estimate_sooner_than_the_bound_is_limited_by_it_in_words(cli, lab):
+    """Put at 33 % three minutes ago: no workload drains a volume that fast."""
+    volume_id = add_lab_volume(lab, "jumped")
+    lab.fleet.set_balance(volume_id, 33)
+    lab.clock.advance(180)
+    by_topic = lines_by_topic(cli.run("explain", volume_id, "--verbose"))
+    assert by_topic["Estimate"].startswith("1,80")
+    assert (
+        "s, less the 60 s; it cannot drain that fast, so the bound is used: empty in" in by_topic["Estimate"]
+    )
+    assert by_topic["Bound"].rpartition("before ")[2].removesuffix(" UTC") in by_topic["Estimate"]
+
+
 def test_the_drain_that_decides_and_why(cli, lab):
     counted = cli.run("explain", add_critical(lab), "--json").document
     # 33 % last 660 s at 2,700/s: within three times five minutes, not within three times three
