@@ -34,7 +34,6 @@ from burstwatch.engine.evaluate_volumes import (
     release_samples,
     unreadable_decision,
 )
-from burstwatch.engine.renamed_databases import follow_renamed, without_renamed
 from burstwatch.engine.resource_readers import (
     ADVISED_KINDS,
     EVIDENCE_AT_EACH_POLL,
@@ -69,7 +68,7 @@ def list_buckets(watch_pass: WatchPass) -> list[DueBucket]:
 def evaluate_resources(watch_pass: WatchPass, due: Iterable[DueBucket]) -> None:
     """Read, assess and decide, chunk by chunk; a resource that is tagged to be ignored is forgotten."""
     watched: list[DueBucket] = []
-    for due_bucket in without_renamed(watch_pass, due):
+    for due_bucket in due:
         resource = due_bucket.resource
         if due_bucket.subject in watch_pass.states.unreadable:
             assessment = _assess(watch_pass, due_bucket, BucketReading())
@@ -110,10 +109,8 @@ def read_remembered_buckets(
                 watch_pass.collector, {resource_id_in(subject) for subject in subjects_of_kind}
             )
             missing_ids = set(missing)
-            gone = {subject for subject in subjects_of_kind if resource_id_in(subject) in missing_ids}
-            if kind is ResourceType.RDS:
-                gone -= follow_renamed(watch_pass, gone)
-            drop_missing(watch_pass, sorted(gone))
+            gone = [subject for subject in subjects_of_kind if resource_id_in(subject) in missing_ids]
+            drop_missing(watch_pass, gone)
             buckets += (due for due in buckets_of(resources) if due.subject in subjects_of_kind)
     return buckets
 

@@ -69,7 +69,6 @@ class WatchPass:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     dropped: list[Change] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
-    renamed: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     stalls: Mapping[str, Stall] = field(default_factory=dict)
     internal_errors: list[str] = field(default_factory=list)

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from burstwatch.adapters.aws.efs import EfsReader
 from burstwatch.adapters.aws.errors import AwsError
-from burstwatch.adapters.aws.rds import DatabasesResult, RdsReader
+from burstwatch.adapters.aws.rds import RdsReader
 from burstwatch.core.assessment.resource import AdvisedResource
 from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.instances.instance import Instance
@@ -143,11 +143,6 @@ class DatabaseReader:
         missing = [f"{DATABASE_PREFIX}{name}" for name in result.missing]
         return self._with_limits(result.databases), missing
 
-    def find_by_lasting_id(self, lasting_ids: Iterable[str]) -> DatabasesResult:
-        result = self._rds.databases_by_resource_id(sorted(lasting_ids))
-        self.collector.add_failures(result.unread)
-        return result
-
     def _with_limits(self, databases: Sequence[DbInstance]) -> list[DbInstance]:
         """The databases with the limits of their classes; without these, only the storage is watched."""
         types = {database.ec2_type for database in databases if database.ec2_type and not database.is_aurora}
@@ -230,11 +225,6 @@ def find_resources(
         existing += existing_of_kind
         missing += missing_of_kind
     return existing, missing
-
-
-def find_databases_by_lasting_id(collector: Collector, lasting_ids: Iterable[str]) -> DatabasesResult:
-    """The databases by the IDs that they keep when they are renamed."""
-    return DatabaseReader(collector).find_by_lasting_id(lasting_ids)
 
 
 def read_evidence(collector: Collector, resources: Iterable[AdvisedResource]) -> dict[str, Evidence]:

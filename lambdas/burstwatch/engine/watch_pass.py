@@ -23,7 +23,6 @@ from burstwatch.engine.alert_delivery import DeliveryReport, deliver
 from burstwatch.engine.dispatch import dispatch_flips
 from burstwatch.engine.evaluate_resources import evaluate_resources
 from burstwatch.engine.evaluate_volumes import WatchPass, evaluate_due
-from burstwatch.engine.renamed_databases import move_holds
 from burstwatch.engine.services import Services
 
 
@@ -145,7 +144,6 @@ def _record(watch_pass: WatchPass) -> RecordedChanges:
     """
     services = watch_pass.services
     watch_pass.collector.heartbeat()
-    move_holds(watch_pass)
     changes = [
         *watch_pass.dropped,
         *(decision.change for decision in watch_pass.decisions if decision.change is not None),

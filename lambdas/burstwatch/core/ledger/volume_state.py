@@ -65,7 +65,7 @@ class Presence:
     Since ``arrived_at_s`` it is new, attached again or back from a flip. Since ``modified_at_s`` it has
     another size or type, and ``smaller_size_gib`` is the smaller of the two sizes while that lasts. AWS has
     not shown it since ``missing_since_s``; since ``unused_since_s`` it has been detached, or its instance
-    stopped. ``lasting_id`` is the ID that a resource keeps when it is renamed, None if it cannot be renamed.
+    stopped.
     """
 
     arrived_at_s: int | None = None
@@ -73,7 +73,6 @@ class Presence:
     smaller_size_gib: int | None = None
     missing_since_s: int | None = None
     unused_since_s: int | None = None
-    lasting_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +181,7 @@ def _move_additions(document: dict[str, Any]) -> dict[str, Any]:
     no one could go back to it. It ignores unknown keys only in the items of ``spent``. The additions are in
     an item of their own, so old that it counts as no modification in any version.
     """
-    additions: dict[str, Any] = {key: document[key] for key in _ADDED_KEYS if key in document}
+    additions = {key: document[key] for key in _ADDED_KEYS if key in document}
     if document.get("unknown_reason") in _ADDED_REASONS:
         additions["unknown_reason"] = document["unknown_reason"]
     if not additions:
@@ -205,7 +204,7 @@ def _restore_additions(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _ADDITIONS: Final = "added"
-_ADDED_KEYS: Final = ("unused_since_s", "lasting_id")
+_ADDED_KEYS: Final = ("unused_since_s",)
 """The keys of a state that the first version does not know. A further key belongs here as well."""
 _ADDED_REASONS: Final = (
     UnknownReason.IDLE,
@@ -242,7 +241,6 @@ FIELD_PATHS: Final[Mapping[str, str]] = {
     "missed_told_s": "alerts.missed_window_at_s",
     "missing_since_s": "presence.missing_since_s",
     "unused_since_s": "presence.unused_since_s",
-    "lasting_id": "presence.lasting_id",
     "stall_told_at_s": "alerts.stall_at_s",
 }
 """The group and field of each key that is not a field of the state itself; keys stay as first written."""
@@ -274,7 +272,6 @@ _FIELD_READERS: Final[Mapping[str, stored_values.FieldReader]] = {
     "missed_told_s": stored_values.read_instant,
     "missing_since_s": stored_values.read_instant,
     "unused_since_s": stored_values.read_instant,
-    "lasting_id": stored_values.read_text,
     "stall": Stall.from_document,
     "stall_told_at_s": stored_values.read_instant,
 }

@@ -26,7 +26,6 @@ from burstwatch.core.watch.next_poll import interval_with_flip_s, level_interval
 from burstwatch.core.watch.record_reading import (
     classify_reading,
     is_still_unused,
-    lasting_id_of,
     record_reading,
     without_stale_balance,
 )
@@ -148,10 +147,7 @@ def _needs_nothing(read: VolumeEvaluation) -> bool:
     is_requested = is_flippable(read.assessment.resource) and (
         read.volume_settings.is_critical or windows is not None
     )
-    is_held_by_name = (
-        read.volume_context.silencing_hold is not None and lasting_id_of(read.assessment.resource) is not None
-    )
-    if is_requested or stall is not None or is_held_by_name:
+    if is_requested or stall is not None:
         return False
     is_calm = read.old_state is None and read.level is Level.OK and read.focus_interval_s is None
     return is_calm or is_still_unused(read.assessment, read.before, int(read.context.now_s))

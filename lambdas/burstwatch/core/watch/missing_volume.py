@@ -7,7 +7,7 @@ from burstwatch.core.alerts.alert import Alert, AlertKind, make_alert_id, runboo
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.ledger.volume_state import LastReading, Presence, VolumeState
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.resource_type import is_volume_subject, type_of_id
 from burstwatch.core.watch.build_change import make_entry
@@ -38,46 +38,6 @@ def mark_missing(state: VolumeState, context: TickContext) -> Change | None:
         next_poll_at_s=context.tick_at_s + FOCUS_S,
     )
     return Change(volume_id=state.volume_id, expected_revision=state.revision, state=new_state)
-
-
-def move_state(state: VolumeState, subject: str, reason: str, context: TickContext) -> tuple[Change, Change]:
-    """Remember a renamed resource under its new key, and then nothing under the old one.
-
-    Its alerts stay open and nothing is sent. CloudWatch has no datapoint under the new name yet, so it counts
-    as new. The order is safe: between the two changes, both keys are remembered.
-    """
-    now_s = int(context.now_s)
-    moved = replace(
-        state,
-        volume_id=subject,
-        revision=max(state.revision + 1, now_s),
-        next_poll_at_s=context.tick_at_s + FOCUS_S,
-        reading=LastReading(),
-        presence=Presence(arrived_at_s=now_s, lasting_id=state.presence.lasting_id),
-    )
-    levels = {"from": str(state.level), "to": reason}
-    return (
-        Change(
-            volume_id=subject,
-            expected_revision=None,
-            state=moved,
-            entries=(make_entry(moved, EntryKind.LEVEL_CHANGED, levels, now_s),),
-        ),
-        forget_state(state, reason, context),
-    )
-
-
-def forget_state(state: VolumeState, reason: str, context: TickContext) -> Change:
-    """Drop the state of a resource without an alert: it is remembered under another key."""
-    now_s = int(context.now_s)
-    forgotten = replace(state, revision=max(state.revision + 1, now_s))
-    levels = {"from": str(state.level), "to": reason}
-    return Change(
-        volume_id=state.volume_id,
-        expected_revision=state.revision,
-        state=None,
-        entries=(make_entry(forgotten, EntryKind.LEVEL_CHANGED, levels, now_s),),
-    )
 
 
 def drop_state(state: VolumeState, reason: str, *, policy: Policy, context: TickContext) -> Change:

@@ -3,19 +3,12 @@
 from dataclasses import replace
 
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
-from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import EXTERNAL, ModificationUse
 from burstwatch.core.ledger.volume_state import LastReading, Presence, VolumeState
 from burstwatch.core.policy.policy import CadencePolicy, Policy
-from burstwatch.core.rds.db_instance import DbInstance
-
-
-def lasting_id_of(resource: Resource) -> str | None:
-    """The ID that a resource keeps when people rename it; None if its ID is not a name."""
-    return resource.dbi_resource_id if isinstance(resource, DbInstance) else None
 
 
 def without_stale_balance(assessment: Assessment, state: VolumeState) -> Assessment:
@@ -82,7 +75,6 @@ def record_reading(
             modified_at_s=assessment.modified_at_s,
             smaller_size_gib=assessment.smaller_size_gib,
             unused_since_s=assessment.unused_since_s,
-            lasting_id=lasting_id_of(assessment.resource),
         ),
         alerts=replace(known_state.alerts, is_gap_open=known_state.alerts.is_gap_open and not is_gap_over),
     )
