@@ -34,6 +34,7 @@ from burstwatch.engine.evaluate_volumes import (
     release_samples,
     unreadable_decision,
 )
+from burstwatch.engine.follow_renames import follow_renames
 from burstwatch.engine.resource_readers import (
     ADVISED_KINDS,
     EVIDENCE_AT_EACH_POLL,
@@ -59,6 +60,9 @@ def list_buckets(watch_pass: WatchPass) -> list[DueBucket]:
         resources: Sequence[AdvisedResource] | None = None
         with _isolate_kind(watch_pass, kind):
             resources = list_resources(watch_pass.collector, kind)
+            if resources is not None:
+                renames = follow_renames(watch_pass, resources, list(watch_pass.states))
+                resources = [*resources, *renames.databases]
         if resources is None:
             watch_pass.collector.unread_kinds.add(kind)
         buckets += buckets_of(resources or ())
@@ -109,9 +113,11 @@ def read_remembered_buckets(
                 watch_pass.collector, {resource_id_in(subject) for subject in subjects_of_kind}
             )
             missing_ids = set(missing)
-            gone = [subject for subject in subjects_of_kind if resource_id_in(subject) in missing_ids]
-            drop_missing(watch_pass, gone)
-            buckets += (due for due in buckets_of(resources) if due.subject in subjects_of_kind)
+            renames = follow_renames(watch_pass, resources, subjects_of_kind)
+            readable = subjects_of_kind - renames.unread_subjects
+            drop_missing(watch_pass, [s for s in readable if resource_id_in(s) in missing_ids])
+            buckets += (due for due in buckets_of(resources) if due.subject in readable)
+            buckets += (due for due in buckets_of(renames.databases) if due.subject in watch_pass.states)
     return buckets
 
 
@@ -242,10 +248,14 @@ def _reading(
     arrived_at_s = state.presence.arrived_at_s if state else None
     if arrived_at_s is not None and arrived_at_s <= since_s:
         arrived_at_s = None
+    named_at_s = state.named_at_s if state else None
+    # A sweep takes a database with another name for a new one, but its level is known.
+    has_arrived = due_bucket.has_arrived and not (named_at_s is not None and named_at_s > since_s)
     return BucketReading(
         balance=series_or_failure if isinstance(series_or_failure, Series) else None,
         read_error=series_or_failure.problem if isinstance(series_or_failure, AwsFailure) else None,
-        arrived_at_s=now_s if due_bucket.has_arrived else arrived_at_s,
+        arrived_at_s=now_s if has_arrived else arrived_at_s,
+        named_at_s=named_at_s,
         was_seen=state is not None and state.reading.balance_at_s is not None,
     )
 

@@ -73,6 +73,7 @@ class WatchPass:
     stalls: Mapping[str, Stall] = field(default_factory=dict)
     internal_errors: list[str] = field(default_factory=list)
     watched: int | None = None
+    is_read_only: bool = False
     is_stopped: bool = False
     keeps_samples: bool = False
     explains_drains: bool = True

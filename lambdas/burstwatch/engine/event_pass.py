@@ -15,6 +15,7 @@ from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.watch.due_buckets import buckets_of
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.engine.evaluate_volumes import WatchPass, drop_missing, to_due
+from burstwatch.engine.follow_renames import follow_renames, subjects_about
 from burstwatch.engine.forced_volumes import find_forced_volumes
 from burstwatch.engine.resource_readers import find_resources
 from burstwatch.engine.services import Services
@@ -112,14 +113,18 @@ def evaluate_databases(
 
 
 def _collect_databases(resource_ids: AbstractSet[str], watch_pass: WatchPass) -> _EventCollection:
-    """The storage of the databases; one that has been renamed is left to the next sweep."""
+    """The storage of the databases; one that no longer has that name is left to the next sweep."""
     if ResourceType.RDS not in watch_pass.services.policy.resources.watched:
         return _EventCollection(unread=frozenset())
     databases, _ = find_resources(watch_pass.collector, sorted(resource_ids))
     due = [due_bucket for due_bucket in buckets_of(databases) if due_bucket.kind is RDS_IO]
     if due:
-        watch_pass.states = watch_pass.services.ledger.states_of({due_bucket.subject for due_bucket in due})
+        subjects = {due_bucket.subject for due_bucket in due}
+        watch_pass.states = watch_pass.services.ledger.states_of(subjects)
         read_windows_and_holds(watch_pass)
+        if subjects - watch_pass.known_ids:  # it may be remembered under the name that it had before
+            watch_pass.states = watch_pass.services.ledger.states()
+        follow_renames(watch_pass, databases, subjects_about(watch_pass.states, databases))
     return _EventCollection(due_buckets=due, unread=frozenset(watch_pass.collector.unreadable))
 
 

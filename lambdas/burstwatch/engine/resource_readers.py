@@ -4,6 +4,7 @@ The rest of the engine is the same for all of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -143,6 +144,14 @@ class DatabaseReader:
         missing = [f"{DATABASE_PREFIX}{name}" for name in result.missing]
         return self._with_limits(result.databases), missing
 
+    def find_by_lasting_id(self, lasting_ids: Iterable[str]) -> tuple[list[DbInstance], AbstractSet[str]]:
+        """The databases with these DbiResourceIds, and the IDs that could not be read."""
+        if not (ids := sorted(lasting_ids)):
+            return [], frozenset()
+        result = self._rds.databases_by_resource_id(ids)
+        self.collector.add_failures(result.unread)
+        return self._with_limits(result.databases), result.unread.keys()
+
     def _with_limits(self, databases: Sequence[DbInstance]) -> list[DbInstance]:
         """The databases with the limits of their classes; without these, only the storage is watched."""
         types = {database.ec2_type for database in databases if database.ec2_type and not database.is_aurora}
@@ -225,6 +234,13 @@ def find_resources(
         existing += existing_of_kind
         missing += missing_of_kind
     return existing, missing
+
+
+def find_databases_by_lasting_id(
+    collector: Collector, lasting_ids: AbstractSet[str]
+) -> tuple[list[DbInstance], AbstractSet[str]]:
+    """The databases with these DbiResourceIds, and the IDs that could not be read."""
+    return DatabaseReader(collector).find_by_lasting_id(lasting_ids)
 
 
 def read_evidence(collector: Collector, resources: Iterable[AdvisedResource]) -> dict[str, Evidence]:

@@ -228,8 +228,8 @@ def _collect_buckets(
     If a kind could not be listed, its buckets in focus are read by ID; the others count as new at the next
     sweep.
     """
-    known = {subject for subject in watch_pass.known_ids if not is_volume_subject(subject)}
     buckets = list_buckets(watch_pass)
+    known = {subject for subject in watch_pass.known_ids if not is_volume_subject(subject)}
     unread_kinds = watch_pass.collector.unread_kinds
     due = due_buckets_in_sweep(
         buckets,

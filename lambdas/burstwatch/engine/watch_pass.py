@@ -79,17 +79,18 @@ def run_pass(
     The order is the guarantee: an alert is in the ledger before it is sent, and an intent before AWS is
     called. Alerts are sent last, so that those about this pass's flips are sent with the others.
     """
+    watch_pass.is_read_only = scope is PassScope.READ_ONLY
     # Collect: the volumes that are due, as EC2 describes them now.
     collection = collect(watch_pass)
     # A pass that sends nothing pays for no metrics about what drained a volume.
-    watch_pass.explains_drains = scope is not PassScope.READ_ONLY
+    watch_pass.explains_drains = not watch_pass.is_read_only
     # Evaluate: read their metrics, judge them and decide. A mistake about one volume stays with that volume.
     evaluate_due(watch_pass, collection.due)
     evaluate_resources(watch_pass, collection.due_buckets)
     # A pass that lists the fleet for the first time evaluates without knowing its size, and reports it.
     if collection.fleet_size is not None:
         watch_pass.watched = collection.fleet_size
-    if scope is PassScope.READ_ONLY:
+    if watch_pass.is_read_only:
         _report_unreadable_items(watch_pass)
         return _build_report(watch_pass, is_read_only=True), collection
     # Record: what was decided and the alerts about it, in the ledger.

@@ -8,6 +8,7 @@ from burstwatch.core.watch.due_buckets import buckets_of
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.engine.evaluate_resources import list_buckets, read_remembered_buckets
 from burstwatch.engine.evaluate_volumes import WatchPass, read_remembered_volumes, to_due
+from burstwatch.engine.follow_renames import follow_renames, subjects_about
 from burstwatch.engine.forced_volumes import find_forced_volumes
 from burstwatch.engine.resource_readers import find_resources
 from burstwatch.engine.services import Services
@@ -84,4 +85,5 @@ def _collect_by_id(resource_ids: Sequence[str], watch_pass: WatchPass) -> Collec
     volumes, missing = collector.volumes_by_id(volume_ids) if volume_ids else ([], [])
     others, missing_others = find_resources(collector, other_ids)
     watch_pass.missing = [*missing, *missing_others]
+    follow_renames(watch_pass, others, subjects_about(watch_pass.states, others))
     return Collection(due=to_due(watch_pass, volumes), due_buckets=list(buckets_of(others)))

@@ -203,20 +203,6 @@ def test_the_buckets_of_the_class_are_watched_and_a_faster_storage_is_not_advise
     assert "--db-instance-class db.m5.2xlarge" in alert.action
 
 
-def test_a_database_that_is_renamed_while_it_drains_is_alerted_by_its_new_name(watch, lab, recorder):
-    add_database(lab)
-    warm_up(lab)
-    watch_for(watch, lab, 6)
-    lab.fleet.databases.set_load("orders", "steady:1500@16%30")
-    until_alert(watch, lab, recorder, DRAINING, within_min=60)
-    lab.fleet.databases.rename("orders", "orders-old")
-    recorder.alerts.clear()
-    _, alert = until_alert(watch, lab, recorder, DRAINING, within_min=45)
-    assert alert.resource["resource_id"] == "db:orders-old"
-    closed = [item for item in recorder.alerts if item.resource["resource_id"] == "db:orders"]
-    assert [item.kind for item in closed] == [RECOVERED]
-
-
 def test_replicas_are_watched_each_with_its_own_storage(watch, lab, recorder):
     add_database(lab, "main")
     add_database(lab, "copy", replica_of="main", load="steady:3000@16%0", balance_pct=10)

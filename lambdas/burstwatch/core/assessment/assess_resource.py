@@ -29,6 +29,8 @@ class BucketReading:
             that was not read.
         was_seen: whether an earlier poll saw a balance of this bucket.
         arrived_at_s: when the resource was found new or changed; None if that is long ago.
+        named_at_s: when it was first seen under its present name; None if it has had no other. CloudWatch
+            knows it by its name, and what is older there may be that of another resource.
     """
 
     balance: Series | None = None
@@ -37,6 +39,7 @@ class BucketReading:
     publishes_others: bool | None = None
     was_seen: bool = False
     arrived_at_s: int | None = None
+    named_at_s: int | None = None
 
 
 def assess_resource(
@@ -68,7 +71,8 @@ def assess_resource(
         return unknown(*not_polled)
     if reading.balance is None:
         return unknown(UnknownReason.READ_FAILED, reading.read_error)
-    closed = _in_per_cent(reading.balance.closed_by(settled_by_s(kind, now_s)), kind, bucket)
+    own_balance = reading.balance.since(reading.named_at_s or 0)
+    closed = _in_per_cent(own_balance.closed_by(settled_by_s(kind, now_s)), kind, bucket)
     newest = closed.newest
     if newest is None or now_s - newest.end_at_s >= telemetry.gap_after.total_seconds():
         return unknown(*_missing_datapoint_reason(resource, kind, reading, now_s=now_s, telemetry=telemetry))
@@ -110,7 +114,7 @@ def _missing_datapoint_reason(
     now_s: float,
     telemetry: TelemetryPolicy,
 ) -> tuple[UnknownReason, str | None]:
-    started_at_s = max(started_at(resource).timestamp(), reading.arrived_at_s or 0)
+    started_at_s = max(started_at(resource).timestamp(), reading.arrived_at_s or 0, reading.named_at_s or 0)
     if now_s - started_at_s < telemetry.too_new.total_seconds():
         return UnknownReason.TOO_NEW, None
     if isinstance(resource, Instance) and resource.has_detailed_monitoring:

@@ -13,6 +13,11 @@ AdvisedResource: TypeAlias = Instance | FileSystem | DbInstance
 Resource: TypeAlias = Volume | AdvisedResource
 
 
+def lasting_id_of(resource: Resource) -> str | None:
+    """What stays if its ID changes, which only happens to a database: its ID is its name."""
+    return resource.dbi_resource_id if isinstance(resource, DbInstance) else None
+
+
 def type_name_of(resource: AdvisedResource) -> str:
     """The type that bounds its buckets, in a word: ``m5.large``, ``bursting``, ``db.m5.large``."""
     if isinstance(resource, FileSystem):

@@ -109,7 +109,9 @@ class VolumeState:
     ``revision`` rises with every change. It starts from the time of the poll, so that a state which comes
     back after it was dropped never repeats a revision. ``level`` is the last level judged, never
     ``unknown``: a volume whose data is missing keeps it. ``next_poll_at_s`` is None while the sweep polls the
-    volume often enough. ``stall`` is the last that its host reported.
+    volume often enough. ``stall`` is the last that its host reported. ``lasting_id`` is what a database keeps
+    when it is renamed (DbiResourceId), and ``named_at_s`` when it was first seen under its present name,
+    None if it was never seen under another.
     """
 
     volume_id: str
@@ -123,6 +125,8 @@ class VolumeState:
     flip: Flip | None = None
     modifications: ModificationHistory = ModificationHistory()
     stall: Stall | None = None
+    lasting_id: str | None = None
+    named_at_s: int | None = None
 
     @property
     def judged_level(self) -> Level:
@@ -181,7 +185,7 @@ def _move_additions(document: dict[str, Any]) -> dict[str, Any]:
     no one could go back to it. It ignores unknown keys only in the items of ``spent``. The additions are in
     an item of their own, so old that it counts as no modification in any version.
     """
-    additions = {key: document[key] for key in _ADDED_KEYS if key in document}
+    additions: dict[str, Any] = {key: document[key] for key in _ADDED_KEYS if key in document}
     if document.get("unknown_reason") in _ADDED_REASONS:
         additions["unknown_reason"] = document["unknown_reason"]
     if not additions:
@@ -204,7 +208,7 @@ def _restore_additions(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _ADDITIONS: Final = "added"
-_ADDED_KEYS: Final = ("unused_since_s",)
+_ADDED_KEYS: Final = ("unused_since_s", "lasting_id", "named_at_s")
 """The keys of a state that the first version does not know. A further key belongs here as well."""
 _ADDED_REASONS: Final = (
     UnknownReason.IDLE,
@@ -274,6 +278,8 @@ _FIELD_READERS: Final[Mapping[str, stored_values.FieldReader]] = {
     "unused_since_s": stored_values.read_instant,
     "stall": Stall.from_document,
     "stall_told_at_s": stored_values.read_instant,
+    "lasting_id": stored_values.read_text,
+    "named_at_s": stored_values.read_instant,
 }
 """One for each field, in the order of the document; a field without one would be left out."""
 _NO_GROUP: Final = ""

@@ -197,6 +197,8 @@ def _is_worth_keeping(state: VolumeState, evaluation: VolumeEvaluation, now_s: i
     has_open_alert = alerts.is_gap_open or alerts.is_critical_open or alerts.missed_window_at_s is not None
     is_backing_off = history.retry_at_s is not None and history.retry_at_s > now_s
     has_fresh_stall = state.stall is not None and state.stall.is_fresh(now_s)
+    # The name that a held database had before is known from its state only, and the hold follows it.
+    is_held_by_name = evaluation.volume_context.silencing_hold is not None and state.lasting_id is not None
     has_returned = (
         history.returned_at_s is not None and now_s - history.returned_at_s < _STATE_KEPT_AFTER_RETURN_S
     )
@@ -208,4 +210,5 @@ def _is_worth_keeping(state: VolumeState, evaluation: VolumeEvaluation, now_s: i
         or is_backing_off
         or has_returned
         or has_fresh_stall
+        or is_held_by_name
     )

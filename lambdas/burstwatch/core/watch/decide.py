@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.assessment.resource import lasting_id_of
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import Volume, can_burst
 from burstwatch.core.flips.evaluate_flip import evaluate_flip
@@ -147,7 +148,10 @@ def _needs_nothing(read: VolumeEvaluation) -> bool:
     is_requested = is_flippable(read.assessment.resource) and (
         read.volume_settings.is_critical or windows is not None
     )
-    if is_requested or stall is not None:
+    is_held_by_name = read.volume_context.silencing_hold is not None and (
+        lasting_id_of(read.assessment.resource) is not None
+    )
+    if is_requested or stall is not None or is_held_by_name:
         return False
     is_calm = read.old_state is None and read.level is Level.OK and read.focus_interval_s is None
     return is_calm or is_still_unused(read.assessment, read.before, int(read.context.now_s))

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
+from burstwatch.core.assessment.resource import lasting_id_of
 from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.flips.volume_context import VolumeContext
@@ -76,6 +77,7 @@ def record_reading(
             smaller_size_gib=assessment.smaller_size_gib,
             unused_since_s=assessment.unused_since_s,
         ),
+        lasting_id=lasting_id_of(assessment.resource),
         alerts=replace(known_state.alerts, is_gap_open=known_state.alerts.is_gap_open and not is_gap_over),
     )
 

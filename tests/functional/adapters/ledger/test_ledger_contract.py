@@ -87,6 +87,8 @@ def test_a_state_comes_back_with_every_field_after_reopening(home):
         missed_window_at_s=19,
         missing_since_s=20,
         unused_since_s=21,
+        lasting_id="db-ABC",
+        named_at_s=22,
     )
     bare = VolumeState(volume_id=B, revision=1)
     changes = [Change(volume_id=s.volume_id, expected_revision=None, state=s) for s in (full, bare)]
