@@ -238,6 +238,7 @@ def _collect_buckets(
         sweep_at_s=tick.sweep_at_s,
         focused=focused_ids | watch_pass.states.unreadable.keys(),
         policies=watch_pass.policies,
+        held_ids={hold.volume_id for hold in watch_pass.holds},
     )
     unlisted_subjects = {
         subject

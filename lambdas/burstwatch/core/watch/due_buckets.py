@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from burstwatch.core.assessment.assess import UnknownReason
-from burstwatch.core.assessment.resource import AdvisedResource
+from burstwatch.core.assessment.resource import AdvisedResource, lasting_id_of
 from burstwatch.core.assessment.resource_buckets import (
     bucket_kinds_of,
     bucket_or_unknown,
@@ -72,10 +72,12 @@ def due_buckets_in_sweep(
     sweep_at_s: int,
     focused: AbstractSet[str],
     policies: BucketPolicies,
+    held_ids: AbstractSet[str | None] = frozenset(),
 ) -> Iterator[DueBucket]:
     """The buckets due in the sweep up to ``sweep_at_s``, by the same rules as volumes.
 
-    One that is not polled is due only while something is remembered of it.
+    One that is not polled is due only while something is remembered of it. A database on hold, one of
+    ``held_ids``, is due until it is remembered: then the hold follows it to another name.
     """
     ticks_due = SweepTicks.between(snapshot, sweep_at_s, policies.sweep_tick_s)
     known_fingerprints = snapshot.fingerprints if snapshot else frozenset()
@@ -88,6 +90,8 @@ def due_buckets_in_sweep(
         is_new = snapshot is not None and bucket_fingerprint(due, policies) not in known_fingerprints
         if snapshot is None or is_new:
             yield replace(due, has_arrived=is_new)
+        elif state is None and due.resource.resource_id in held_ids and lasting_id_of(due.resource):
+            yield due
         elif state is not None and state.next_poll_at_s is not None:
             if due.subject in focused:
                 yield due

@@ -125,7 +125,7 @@ def _put(move: _Move, context: TickContext) -> Change:
         presence=replace(old.presence, missing_since_s=None),
         named_at_s=now_s,
     )
-    levels = {"from": f"{old.level} as {resource_id_in(old.volume_id)}", "to": str(old.level)}
+    levels = {"from": f"{old.level} (as {resource_id_in(old.volume_id)})", "to": str(old.level)}
     entry = make_entry(state, EntryKind.LEVEL_CHANGED, levels, now_s)
     return Change(volume_id=state.volume_id, expected_revision=None, state=state, entries=(entry,))
 
