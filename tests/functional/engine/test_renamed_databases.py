@@ -91,6 +91,17 @@ def test_an_open_alert_follows_the_database_to_its_new_name(watch, lab, recorder
     assert alerted(recorder) == [(AlertKind.RECOVERED, "db:orders-old")]
 
 
+def test_a_new_name_without_datapoints_is_a_gap_after_half_an_hour(watch, lab, recorder):
+    an_empty_database(watch, lab, recorder)
+    lab.fleet.databases.rename("orders", "orders-old")
+    database = lab.fleet.databases.find("orders-old")
+    database.gaps.append((lab.fleet.now_s(), lab.fleet.now_s() + 86_400))
+    watch_for(watch, lab, 29)
+    assert alerted(recorder) == []
+    watch_for(watch, lab, 8)
+    assert alerted(recorder) == [(AlertKind.TELEMETRY_GAP, "db:orders-old")]
+
+
 def test_the_history_of_both_names_shows_the_other_name(watch, lab, recorder):
     an_empty_database(watch, lab, recorder)
     lab.fleet.databases.rename("orders", "orders-old")

@@ -115,7 +115,12 @@ def _missing_datapoint_reason(
     telemetry: TelemetryPolicy,
 ) -> tuple[UnknownReason, str | None]:
     started_at_s = max(started_at(resource).timestamp(), reading.arrived_at_s or 0, reading.named_at_s or 0)
-    if now_s - started_at_s < telemetry.too_new.total_seconds():
+    # Under the name that it had before, it had datapoints: without any, it is a gap only when one is due.
+    named_s = now_s - (reading.named_at_s or 0)
+    if (
+        now_s - started_at_s < telemetry.too_new.total_seconds()
+        or named_s < telemetry.gap_after.total_seconds()
+    ):
         return UnknownReason.TOO_NEW, None
     if isinstance(resource, Instance) and resource.has_detailed_monitoring:
         return (
