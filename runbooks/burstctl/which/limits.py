@@ -40,6 +40,8 @@ AT_LIMIT_SHARE: Final = 0.95
 BELOW_BASELINE_SHARE: Final = 0.9
 """A judgement: an empty bucket does not hold back a load below this share of its baseline."""
 
+_FALLEN_LIMIT_FACTOR: Final = 1.5
+"""A judgement: a load above a limit by this was served before the limit fell, as EFS does without credits."""
 _RECENT_S: Final = 5 * 60
 """What counts as now: the newest five minutes of data."""
 _MAX_VOLUME_AGE_S: Final = 10 * 60
@@ -726,6 +728,8 @@ def _load_evidence(load: _Load, most: float, unit: str, name: str) -> tuple[str,
     if load.rate is None:
         return (f"Its load is not known: {load.why_unknown}",)
     share = f"{100 * load.rate / most:.0f} % of its {name} of {rate_text(most, unit)}" if most else ""
+    if name == "limit" and load.rate > _FALLEN_LIMIT_FACTOR * most:
+        share = f"its limit is {rate_text(most, unit)} now, and was higher then"
     served = f"up to {rate_text(load.rate, unit)}" if load.rate else "nothing"
     served = f"It {'used' if unit == '%' else 'served'} {served} in the last 5 min of data"
     return (f"{served}, {format_duration(load.age_s)} old: {share}",)

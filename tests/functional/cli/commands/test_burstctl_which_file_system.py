@@ -48,6 +48,15 @@ def test_empty_burst_credits_apply_now_and_the_permitted_throughput_is_not_a_sec
     assert "file-system-throughput" not in states_of(document)
 
 
+def test_a_limit_that_has_fallen_since_the_load_was_served_is_said_to_have_been_higher(cli, lab):
+    file_system_id = add_file_system(lab, load="steady:400@256%0", balance_pct=100)
+    lab.fleet.file_systems.set_balance(file_system_id, 0.01)
+    lab.clock.advance(180)
+    text = " ".join(cli.run("which", file_system_id).out.split())
+    assert "its limit is 2.8 MiB/s now, and was higher then" in text
+    assert " % of its limit of 2.8 MiB/s" not in text
+
+
 def test_provisioned_throughput_that_is_reached_applies_now(cli, lab):
     file_system_id = add_file_system(
         lab, load="steady:400@256%0", throughput_mode="provisioned", provisioned_mib_s=50
