@@ -13,6 +13,7 @@ from burstctl.cli.output import print_info, print_output, to_json
 from burstctl.context.context import Notes, open_silently
 from burstctl.context.multi_region import describe_empty_regions, read_in_regions, to_document
 from burstctl.render.pass_summary import (
+    failures_of_calls,
     print_next_elsewhere,
     print_next_for,
     print_report_failures,
@@ -115,7 +116,7 @@ def _assess_regions(options: Options, kinds: frozenset[ResourceType] | None, *, 
     has_others = len(empty) < len(reports) + len(reads.errors)
     if empty and has_others:
         print_info(describe_empty_regions(options, empty, _NOTHING))
-    reads.print_problems({report.region: report.failures for report in reports})
+    reads.print_problems({report.region: failures_of_calls(report) for report in reports})
     _print_excused_kinds(*reports)
     print_report_failures(*(replace(report, failures=()) for report in reports))
     if not options.json and empty and not has_others:

@@ -24,6 +24,7 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.errors import Problem
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import Hold
@@ -101,6 +102,12 @@ def print_report_failures(*reports: PassReport) -> None:
     )
     for report in reports:
         print_failures([], missing=report.missing, region=report.region)
+
+
+def failures_of_calls(report: PassReport) -> list[str]:
+    """The failures but for those by which a resource could not be read: they are printed with its name."""
+    causes = {Problem.of(_unknown_reason(decision)).cause for decision in report.unread}
+    return [failure for failure in report.failures if Problem.of(failure).cause not in causes]
 
 
 def _short_name(resource: Resource) -> str:

@@ -62,6 +62,13 @@ def test_a_denied_permission_is_printed_once_with_the_names_of_the_resources(cli
     assert action in failure
 
 
+def test_in_several_regions_a_denied_permission_is_printed_once_too(cli, lab):
+    deny(lab, "cloudwatch:GetMetricData")
+    error = cli.run("assess", "--region", "us-east-1,eu-west-1").err
+    assert error.count("may not call") == 1
+    assert "3 resources could not be read: db:big, db:small, home." in " ".join(error.split())
+
+
 def test_history_invents_no_level(cli, lab):
     deny(lab, "cloudwatch:GetMetricData")
     cli.run("watch", "--once")
