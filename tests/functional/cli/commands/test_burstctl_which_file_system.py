@@ -48,7 +48,7 @@ def test_empty_burst_credits_apply_now_and_the_permitted_throughput_is_not_a_sec
     assert "file-system-throughput" not in states_of(document)
 
 
-def test_a_limit_that_has_fallen_since_the_load_was_served_is_said_to_have_been_higher(cli, lab):
+def test_a_limit_that_fell_after_the_load_was_served_was_higher_then(cli, lab):
     file_system_id = add_file_system(lab, load="steady:400@256%0", balance_pct=100)
     lab.fleet.file_systems.set_balance(file_system_id, 0.01)
     lab.clock.advance(180)
