@@ -101,7 +101,11 @@ def serve_folder(folder):
         def log_message(self, *args):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=folder))
+    class QuietServer(ThreadingHTTPServer):
+        def handle_error(self, *args):
+            """A browser closes connections when it has what it wants."""
+
+    server = QuietServer(("127.0.0.1", 0), partial(QuietHandler, directory=folder))
     thread = Thread(target=server.serve_forever)
     thread.start()
     try:

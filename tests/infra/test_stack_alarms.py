@@ -195,7 +195,7 @@ def test_the_dashboard_shows_every_alarm_and_every_function():
 
 
 def test_the_dashboard_counts_buckets_only_if_other_resources_than_volumes_may_be_watched():
-    title = "Buckets of EC2 instances now"
+    title = "Buckets of other resources now"
     assert title not in as_text(default_stack().only("AWS::CloudWatch::Dashboard")["DashboardBody"])
     body = as_text(synth("resources: [ebs, instance]").only("AWS::CloudWatch::Dashboard")["DashboardBody"])
     assert title in body

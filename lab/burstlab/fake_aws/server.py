@@ -3,6 +3,7 @@
 import os
 import socket
 import struct
+import sys
 import uuid
 from collections.abc import Iterable, Mapping
 from email.utils import formatdate
@@ -291,6 +292,11 @@ class _Server(ThreadedWSGIServer):
         connection, address = super().get_request()
         self._connections.add(connection)
         return connection, address
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print errors, but not that a client is gone, or that stopping closed its connection."""
+        if request in self._connections and not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
         self._connections.discard(request)

@@ -1,5 +1,6 @@
 """A real disk that can be slowed down, stalled and frozen: a loop device on a file on another loop device.
 
+The file of the outer one is in memory, so that no test waits for this machine's disk, which others use.
 Requests to the inner device wait for the outer one, as on a volume. Limit the outer one and requests
 queue in the inner one; freeze the outer file system and nothing comes back; freeze the inner one and nothing
 is requested. Root, loop devices and, for the limit, the blkio controller are needed.
@@ -68,9 +69,12 @@ class ThrottledDisk:
             start_new_session=True,
         )
         self.outer, self.path = self.folder / "outer", self.folder / "inner"
+        memory = self.folder / "tmpfs"
         self._loads: list[subprocess.Popen[bytes]] = []
         try:
-            self._outer_device = self._build(self.folder / "outer.img", self.outer, SIZE_MIB + 64, "off")
+            memory.mkdir()
+            run("mount", "-t", "tmpfs", "-o", f"size={SIZE_MIB + 66}m", "tmpfs", memory)
+            self._outer_device = self._build(memory / "outer.img", self.outer, SIZE_MIB + 64, "off")
             inner = self._build(self.outer / "inner.img", self.path, SIZE_MIB, "on")
         except BaseException:
             self.close()
@@ -220,7 +224,7 @@ def undo(folder: Path) -> None:
                     set_limit(device, 0, unit)
             end_processes_in(folder)
             lazily = ["-l"] if round_number >= LAZY_AFTER_ROUNDS else []
-            for mounted in sorted(mounts_in(folder)):  # inner before outer
+            for mounted in sorted(mounts_in(folder)):  # the tmpfs last, when its device is detached
                 run("umount", *lazily, mounted, check=False)
             for device in loops_in(folder):
                 run("losetup", "-d", f"/dev/{device}", check=False)
