@@ -94,7 +94,7 @@ class Alarms(Construct):
 
     def add_backstop(self, lowest_pct: int) -> None:
         """A backstop without our code: CloudWatch examines every volume itself, and charges for each."""
-        description = f"A volume has at most {lowest_pct} % of its credits, according to CloudWatch itself."
+        description = "A volume is low on credits, according to CloudWatch itself."
         query = CfnAlarm.MetricDataQueryProperty(
             id="balance", expression=BACKSTOP_QUERY, period=FIVE_MINUTES.to_seconds(), return_data=True
         )

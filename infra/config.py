@@ -18,13 +18,13 @@ ROOT: Final = Path(__file__).parents[1]
 DEPLOYMENTS: Final = "deployments"
 """``/burstwatch/deployments`` in Parameter Store lists the deployments, so no stage may have this name."""
 
-_LOG_RETENTION_DAYS: Final = (
+LOG_RETENTION_DAYS: Final = (
     *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731),
     *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
 )
 _MAX_TAGS: Final = 40  # AWS allows 50 tags on a resource; the stack adds its own to those of the stage
 _MAX_FAULTS: Final = 50  # more than this are usually one mistake, such as the wrong file
-_MIN_BALANCE_PCT, _MAX_BALANCE_PCT = 1, 95
+_MIN_BALANCE_PCT, MAX_BALANCE_PCT = 1, 95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,8 +202,8 @@ def _parse_bool(text: str) -> bool:
 
 
 def _parse_retention(text: str) -> int:
-    if not text.isdecimal() or int(text) not in _LOG_RETENTION_DAYS:
-        days = ", ".join(map(str, _LOG_RETENTION_DAYS))
+    if not text.isdecimal() or int(text) not in LOG_RETENTION_DAYS:
+        days = ", ".join(map(str, LOG_RETENTION_DAYS))
         raise ValueError(f"{text!r} is not a retention time that CloudWatch has; write days out of {days}")
     return int(text)
 
@@ -223,10 +223,10 @@ def _parse_secret(text: str) -> str:
 def _parse_balance(text: str) -> int | None:
     if text == "off":
         return None
-    if not text.isdecimal() or not _MIN_BALANCE_PCT <= int(text) <= _MAX_BALANCE_PCT:
+    if not text.isdecimal() or not _MIN_BALANCE_PCT <= int(text) <= MAX_BALANCE_PCT:
         raise ValueError(
             f"{text!r} is not a balance to alarm at; write off, or a whole number from"
-            f" {_MIN_BALANCE_PCT} to {_MAX_BALANCE_PCT}"
+            f" {_MIN_BALANCE_PCT} to {MAX_BALANCE_PCT}"
         )
     return int(text)
 

@@ -38,9 +38,6 @@ _BUCKET_METRICS: Final = (
     ("BucketsWarning", "warning", Color.ORANGE),
     ("BucketsUnknown", "unknown", Color.PURPLE),
 )
-_RESOURCE_NAMES: Final = {"instance": "EC2 instances", "efs": "EFS file systems", "rds": "RDS databases"}
-"""The kinds of resources other than volumes, in words."""
-
 _FLIP_METRICS: Final = (
     ("Flips", "out", Color.BLUE),
     ("FlipsBack", "back", Color.GREEN),
@@ -66,8 +63,8 @@ class FleetDashboard(Construct):
         super().__init__(scope, construct_id)
         self._name = name
         self.dashboard = Dashboard(self, "Dashboard", default_interval=Duration.hours(3))
-        others = [label for resource, label in _RESOURCE_NAMES.items() if resource in resources]
-        watched = " and ".join(["gp2 volumes", *others])
+        watches_others = any(resource != "ebs" for resource in resources)
+        watched = "gp2 volumes and other resources" if watches_others else "gp2 volumes"
         self.dashboard.add_widgets(
             TextWidget(
                 width=_WIDTH,
@@ -77,9 +74,9 @@ class FleetDashboard(Construct):
             )
         )
         self.dashboard.add_widgets(self._numbers_widget("Volumes now", _FLEET_METRICS))
-        if others:
+        if watches_others:
             self.dashboard.add_widgets(
-                self._numbers_widget(f"Buckets of {' and '.join(others)} now", _BUCKET_METRICS)
+                self._numbers_widget("Buckets of other resources now", _BUCKET_METRICS)
             )
         self.dashboard.add_widgets(
             AlarmStatusWidget(title="The watchdog", alarms=list(alarms), width=_WIDTH, height=4)

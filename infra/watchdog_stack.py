@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from aws_cdk import Annotations, CfnOutput, Environment, Stack, Tags
+from aws_cdk import Annotations, CfnOutput, Environment, IStackSynthesizer, Stack, Tags
 from aws_cdk.aws_iam import IManagedPolicy, ManagedPolicy, PermissionsBoundary
 from aws_cdk.aws_sqs import IQueue
 from constructs import Construct
@@ -65,12 +65,14 @@ class WatchdogStack(Stack):
         stage: StageConfig,
         policy: DeployedPolicy,
         env: Environment | None = None,
+        synthesizer: IStackSynthesizer | None = None,
     ) -> None:
         super().__init__(
             scope,
             construct_id,
             stack_name=stage.name,
             env=env,
+            synthesizer=synthesizer,
             description="burstwatch: predicts when gp2 volumes run out of burst credits",
         )
         self._stage = stage

@@ -17,6 +17,8 @@ from botocore import xform_name
 from botocore.exceptions import ClientError, ParamValidationError
 
 USAGE_EXIT_CODE, SERVICE_ERROR_EXIT_CODE = 252, 254
+_SERVICES = {"s3api": "s3"}
+"""What the command calls otherwise than boto3."""
 _GLOBAL = {"region", "profile", "output", "query", "cli-binary-format"}
 _SPANS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -48,7 +50,7 @@ class FakeAwsCli:
         service, name, *rest = arguments
         positional, options = _options(rest)
         global_options = {key: options.pop(key, [None])[-1] for key in _GLOBAL}
-        client = self.client(service)
+        client = self.client(_SERVICES.get(service, service))
         if (service, name) == ("logs", "tail"):
             return self._tail(client, positional, options)
         operations = {
@@ -181,6 +183,9 @@ def _arguments(model: Any, options: Mapping[str, list[str]]) -> dict[str, Any]:
             arguments[name] = not is_negated
         elif not values:
             raise UsageError(f"argument --{option}: expected one argument")
+        elif getattr(shape, "serialization", {}).get("streaming"):  # the command takes the name of a file
+            [path] = values
+            arguments[name] = Path(path).read_bytes()
         else:
             arguments[name] = _value(shape, [_unpacked(value) for value in values], option)
     return arguments
@@ -267,7 +272,7 @@ def _as_text(answer: Any) -> str:
         return "".join("\t".join(str(cell) for cell in row) + "\n" for row in answer)
     if isinstance(answer, dict):
         raise UsageError("this test cannot show that as text: query less, or show it as json")
-    return "\t".join(str(item) for item in (answer if isinstance(answer, list) else [answer])) + "\n"
+    return "\t".join(map(str, answer if isinstance(answer, list) else [answer])) + "\n"
 
 
 _FORMATS: dict[str | None, Callable[[Any], str]] = {None: _as_json, "json": _as_json, "text": _as_text}

@@ -1,0 +1,147 @@
+"""The plain template deployed as its page shows, beside ``cdk deploy``: the same resources."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from burstlab.deployed.deployed_stack import DeployedStack, bootstrap, deploy
+from burstlab.deployed.local_aws import LocalAws
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet
+from burstlab.model.volume import LabVolume
+from support.paths import ROOT
+
+AWS = f"""#!{sys.executable}
+import sys
+sys.path.insert(0, {str(ROOT / "tests")!r})
+import boto3
+from support.runbooks.fake_aws_cli import FakeAwsCli
+
+code, out, err = FakeAwsCli(boto3.client).run(sys.argv[1:])
+print(out, end="")
+print(err, end="", file=sys.stderr)
+sys.exit(code)
+"""
+"""The ``aws`` command, for machines that have none."""
+
+
+@pytest.fixture(scope="module")
+def aws():
+    with LocalAws() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def plain_files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plain") / "cloudformation"
+    environment = {**os.environ, "CDK_VALIDATION": "false", "PATH": path_with(Path(sys.executable).parent)}
+    command = [sys.executable, "-m", "infra.plain_files", folder]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def path_with(folder):
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
+@pytest.fixture
+def shell(aws, tmp_path):
+    """Runs a command line with the credentials of the local AWS, and an ``aws`` command."""
+    (tmp_path / "aws").write_text(AWS)
+    (tmp_path / "aws").chmod(0o755)
+    environment = {**os.environ, **aws.environment, "PATH": path_with(tmp_path)}
+
+    def run(line, code=0):
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    return run
+
+
+def resources_of(aws, stack):
+    pages = aws.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=stack)
+    summaries = [summary for page in pages for summary in page["StackResourceSummaries"]]
+    assert {summary["ResourceStatus"] for summary in summaries} == {"CREATE_COMPLETE"}
+    return {summary["LogicalResourceId"]: summary["ResourceType"] for summary in summaries}
+
+
+def test_it_deploys_what_the_cdk_deploys_and_its_functions_run(aws, plain_files, shell, tmp_path):
+    shell("aws s3api create-bucket --bucket our-tools")
+    uploaded = shell(f"{shlex.quote(str(plain_files))}/upload.sh our-tools tools/")
+    assert uploaded.stderr.count("s3://our-tools/tools/") == 3
+    assert "--template-url https://our-tools.s3.us-east-1.amazonaws.com/tools/" in uploaded.stdout
+    command = uploaded.stdout.replace("--stack-name burstwatch", "--stack-name plain").rstrip()
+    # the local AWS takes the bucket from the path
+    command = command.replace("our-tools.s3.us-east-1.amazonaws.com", "s3.us-east-1.amazonaws.com/our-tools")
+    shell(f"{command} ParameterKey=Name,ParameterValue=plain")
+    aws.client("cloudformation").get_waiter("stack_create_complete").wait(StackName="plain")
+
+    (tmp_path / "stage.yaml").write_text("name: cdk\nrecipients: {emails: [you@example.com]}\n")
+    bootstrap(aws)
+    deploy(aws, "-c", f"stage={tmp_path / 'stage.yaml'}")
+
+    plain, cdk = resources_of(aws, "plain"), resources_of(aws, "cdk")
+    assert without_names(plain) == without_names(cdk)
+    clock = LabClock()
+    with Endpoint(LabFleet(clock)) as endpoint:
+        volume_id = endpoint.fleet.add(LabVolume(size_gib=33, balance_pct=40, load="steady:2000"))
+        clock.advance(600)
+        for name in ("plain", "cdk"):
+            stack = DeployedStack.find(aws, endpoint, name=name)
+            stack.set_schedule_state(is_on=False)
+            stack.use_lab_endpoint()
+            stack.invoke_watch("sweep")
+            items = aws.client("dynamodb").scan(TableName=stack.ledger_table)["Items"]
+            assert any(volume_id in str(item) for item in items)
+
+
+def without_names(resources):
+    """The CDK names subscriptions by their address; the plain template by their number."""
+    return sorted(
+        ("" if kind == "AWS::SNS::Subscription" else name, kind)
+        for name, kind in resources.items()
+        if kind != "AWS::CDK::Metadata"
+    )
+
+
+def test_a_damaged_archive_is_not_uploaded(plain_files, shell, tmp_path):
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for path in plain_files.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    [archive] = folder.glob("burstwatch-functions-*.zip")
+    archive.write_bytes(archive.read_bytes() + b"more")
+    failed = shell(f"bash {shlex.quote(str(folder))}/upload.sh our-tools", code=2)
+    assert "is damaged" in failed.stderr
+    assert "s3://" not in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "give a bucket"),
+        ("our-tools tools", "the prefix 'tools' must end in a slash"),
+        ("our-tools tools/ more", "give a bucket"),
+    ],
+)
+def test_wrong_arguments_are_named(plain_files, shell, arguments, message):
+    failed = shell(f"{shlex.quote(str(plain_files))}/upload.sh {arguments}", code=2)
+    assert message in failed.stderr
+
+
+def test_the_same_input_gives_the_same_bytes(plain_files, tmp_path):
+    environment = {**os.environ, "CDK_VALIDATION": "false", "PATH": path_with(Path(sys.executable).parent)}
+    again = tmp_path / "again"
+    subprocess.run([sys.executable, "-m", "infra.plain_files", again], cwd=ROOT, env=environment, check=True)
+    names = sorted(path.name for path in plain_files.iterdir())
+    assert sorted(path.name for path in again.iterdir()) == names
+    assert all((again / name).read_bytes() == (plain_files / name).read_bytes() for name in names)
