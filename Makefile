@@ -10,7 +10,7 @@ DOWNLOADS := build/.artefact-packages
 # what is not written is compiled anew by each of the many processes that the tests start
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check quick format lint prose schemas reference types imports collect unit fuzz coverage mutants synth layer ddprobe packages image man wheel lock bench proof docs release clean
+.PHONY: setup demo test check quick format lint prose schemas reference types imports collect unit fuzz coverage mutants synth layer ddprobe packages image man wheel dist lock bench proof docs release clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) $(DIAGRAMS) layer
@@ -139,6 +139,7 @@ bench: setup
 	$(BIN)/python lab/bench/startup.py
 	$(BIN)/python lab/bench/install.py
 	$(BIN)/python lab/bench/artefacts/site.py
+	$(BIN)/python lab/bench/artefacts/dist.py
 	$(BIN)/python lab/bench/ledger.py
 	$(BIN)/python lab/bench/ledger_dynamodb.py
 	$(BIN)/python lab/bench/year.py
@@ -194,6 +195,11 @@ docs: setup
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --write-all --jobs auto \
 	  --doctree-dir build/site-cache --conf-dir documents/site . build/site
 	@echo "build/site/index.html"
+
+# everything that people install, in dist/, with checksums, bills of materials and provenance; `make dist STAGE=stage.yaml`
+# for other defaults of the CloudFormation template; needs Debian 12 and rpmbuild
+dist: setup
+	$(BIN)/python -m integrations.dist $(if $(STAGE),--stage $(STAGE))
 
 # checks what is committed, builds it in dist/, and prints the commands that publish it
 release: setup

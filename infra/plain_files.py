@@ -10,14 +10,13 @@ template; ``--stage`` changes the defaults. The same input gives the same bytes.
 import argparse
 import json
 import shutil
-import stat
 import sys
-import zipfile
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from infra.archive import write_zip
 from infra.conditional_template import MergeError
 from infra.config import StageConfig, StageError
 from infra.dependencies import PLATFORMS, LayerError, ensure_layer
@@ -28,8 +27,6 @@ from infra.policy import DeployedPolicy, read_configuration
 
 TEMPLATE_NAME: Final = "burstwatch.template.json"
 UPLOAD_SCRIPT: Final = Path(__file__).with_name("upload.sh")
-_MODIFIED: Final = (2026, 1, 1, 0, 0, 0)
-"""Of each file in an archive, so that an archive depends only on its contents."""
 
 
 def write_archive(files: Mapping[str, Path], folder: Path, name: str) -> str:
@@ -38,12 +35,7 @@ def write_archive(files: Mapping[str, Path], folder: Path, name: str) -> str:
     A new content is a new name, by which CloudFormation sees that the functions changed.
     """
     path = folder / f"{name}.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for inner in sorted(files):
-            entry = zipfile.ZipInfo(inner, _MODIFIED)
-            entry.external_attr = (stat.S_IFREG | 0o644) << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, files[inner].read_bytes())
+    write_zip(path, files)
     named = path.with_name(f"{name}-{sha256(path.read_bytes()).hexdigest()[:16]}.zip")
     return path.rename(named).name
 

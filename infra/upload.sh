@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Copies the template and its two archives into a bucket of yours, and prints the command that creates the stack.
 #   upload.sh BUCKET [PREFIX]      PREFIX is burstwatch/ by default, and ends in a slash. Needs version 2 of the AWS CLI.
-# Whoever can write to the bucket decides what the functions run: choose one that only those who deploy can write to.
+# Anyone who can write to the bucket decides what the functions run: choose one that only those who deploy can write to.
 set -euo pipefail
 fail() { echo "upload.sh: $*" >&2; exit 2; }
 

@@ -128,7 +128,8 @@ class Component:
     version: str
     purl: str
     license: str
-    sha256: str
+    sha256: str | None = None
+    """Of the package; None if only its files are there."""
 
 
 def main() -> int:
@@ -413,13 +414,15 @@ def license_of(metadata: Message) -> str:
     return declared.strip() if declared and "\n" not in declared.strip() else ", ".join(classifiers)
 
 
-def bill_of_materials(components: Sequence[Component], version: str) -> dict[str, object]:
+def bill_of_materials(
+    components: Sequence[Component], version: str, kind: str = "container"
+) -> dict[str, object]:
     """A CycloneDX document; it has no serial number and no time, so the same image has the same bill."""
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
-        "metadata": {"component": {"type": "container", "name": "burstwatch", "version": version}},
+        "metadata": {"component": {"type": kind, "name": "burstwatch", "version": version}},
         "components": [
             {
                 "type": "library",
@@ -427,7 +430,7 @@ def bill_of_materials(components: Sequence[Component], version: str) -> dict[str
                 "version": component.version,
                 "purl": component.purl,
                 "licenses": [{"license": {"name": component.license}}],
-                "hashes": [{"alg": "SHA-256", "content": component.sha256}],
+                **({"hashes": [{"alg": "SHA-256", "content": component.sha256}]} if component.sha256 else {}),
             }
             for component in components
         ],

@@ -1,0 +1,101 @@
+"""What `make dist` adds to the artefacts: archives, checksums, bills and provenance.
+
+Each artefact has a test of its own; lab/bench/artefacts/dist.py builds all of them twice and compares them.
+"""
+
+import json
+import re
+import subprocess
+import zipfile
+
+import pytest
+from integrations import dist
+
+from support.paths import ROOT
+
+
+@pytest.fixture
+def template(tmp_path):
+    folder = tmp_path / "template"
+    folder.mkdir()
+    (folder / "burstwatch.template.json").write_text("{}")
+    (folder / "upload.sh").write_text("#!/bin/sh\n")
+    (folder / "upload.sh").chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def out(tmp_path, template):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    dist.build_archives(folder, template, "1.2.3")
+    return folder
+
+
+def test_the_archives_are_the_same_bytes_each_time(out, template, tmp_path):
+    again = tmp_path / "again"
+    again.mkdir()
+    (template / "burstwatch.template.json").touch()
+    dist.build_archives(again, template, "1.2.3")
+    assert {path.name: path.read_bytes() for path in again.iterdir()} == {
+        path.name: path.read_bytes() for path in out.iterdir()
+    }
+
+
+def test_the_terraform_archive_has_the_template_where_the_module_looks_for_it(out):
+    with zipfile.ZipFile(out / "burstwatch-1.2.3-terraform.zip") as archive:
+        names = set(archive.namelist())
+        mode = archive.getinfo("terraform/cloudformation/upload.sh").external_attr >> 16
+    assert {"terraform/main.tf", "terraform/cloudformation/burstwatch.template.json"} <= names
+    assert mode & 0o111
+
+
+def test_every_file_is_in_the_checksums_and_in_the_provenance(out):
+    dist.describe(out, "1.2.3")
+    checked = subprocess.run(
+        ["sha256sum", "--check", dist.CHECKSUMS], cwd=out, capture_output=True, check=True
+    )
+    names = {path.name for path in out.iterdir()}
+    assert {line.partition(":")[0] for line in checked.stdout.decode().splitlines()} == names - {
+        dist.CHECKSUMS
+    }
+    provenance = json.loads((out / dist.PROVENANCE).read_text())
+    subjects = {subject["name"] for subject in provenance["subject"]}
+    assert subjects == names - {dist.CHECKSUMS, dist.PROVENANCE}
+    checkout, *locks = provenance["predicate"]["buildDefinition"]["resolvedDependencies"]
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert checkout["digest"]["gitCommit"] == head.stdout.strip()
+    assert {lock["name"] for lock in locks} == set(dist.LOCK_FILES)
+
+
+def test_the_bill_of_the_functions_lists_what_is_pinned_for_them():
+    pinned = dict(re.findall(r"^([\w-]+)==(\S+)", (ROOT / "infra" / "layer.txt").read_text(), re.MULTILINE))
+    listed = {component.name.lower().replace("_", "-"): component for component in dist.layer_components()}
+    assert {name.lower() for name in pinned} == set(listed)
+    assert all(component.version == pinned[name] for name, component in listed.items())
+    assert all(component.license for component in listed.values())
+
+
+def test_a_folder_with_other_files_is_not_emptied(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(dist.DistError, match="has other files"):
+        dist.build_all(tmp_path, None)
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_a_step_that_fails_leaves_what_was_built_before(tmp_path, monkeypatch):
+    def fail(_):
+        raise dist.DistError("rpmbuild is missing")
+
+    monkeypatch.setattr(dist, "build_wheel", fail)
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / dist.CHECKSUMS).write_text("those of yesterday\n")
+    with pytest.raises(dist.DistError, match="rpmbuild"):
+        dist.build_all(tmp_path / "dist", None)
+    assert [path.name for path in tmp_path.iterdir()] == ["dist"]
+    assert (tmp_path / "dist" / dist.CHECKSUMS).read_text() == "those of yesterday\n"
+
+
+def test_a_command_that_fails_is_reported_with_its_last_words():
+    with pytest.raises(dist.DistError, match="git rev-parse nothing-like-it failed: "):
+        dist.run("git", "rev-parse", "nothing-like-it")
