@@ -14,6 +14,8 @@ from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet
 from burstlab.model.volume import LabVolume
+from infra.config import StageConfig
+from infra.plain_parameters import parameters_of
 from support.paths import ROOT
 
 AWS = f"""#!{sys.executable}
@@ -111,6 +113,24 @@ def without_names(resources):
         for name, kind in resources.items()
         if kind != "AWS::CDK::Metadata"
     )
+
+
+def test_the_page_shows_the_command_that_the_script_prints(plain_files, shell):
+    shell(
+        "aws s3api create-bucket --bucket example-tools --region eu-central-1"
+        " --create-bucket-configuration LocationConstraint=eu-central-1"
+    )
+    printed = shell(f"{shlex.quote(str(plain_files))}/upload.sh example-tools").stdout
+    assert printed in (ROOT / "docs" / "cloudformation.md").read_text()
+
+
+def test_the_page_lists_every_parameter_with_its_default():
+    page = (ROOT / "docs" / "cloudformation.md").read_text()
+    for parameter in parameters_of(StageConfig()):
+        [row] = [line for line in page.splitlines() if line.startswith(f"| `{parameter.name}` |")]
+        default = parameter.as_template().get("Default", "required") or "empty"
+        assert default in row.split("|")[2]
+        assert parameter.description in row
 
 
 def test_a_damaged_archive_is_not_uploaded(plain_files, shell, tmp_path):
