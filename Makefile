@@ -10,7 +10,7 @@ DOWNLOADS := build/.artefact-packages
 # what is not written is compiled anew by each of the many processes that the tests start
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check quick format lint prose schemas reference types imports collect unit fuzz coverage mutants synth layer ddprobe packages image man wheel dist lock bench proof docs release clean
+.PHONY: setup demo test check quick format lint prose schemas reference recordings types imports collect unit fuzz coverage mutants synth layer ddprobe packages image man wheel dist lock bench proof docs release clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) $(DIAGRAMS) layer
@@ -91,6 +91,10 @@ schemas: setup
 # docs/reference, from the commands, the policy and the other names in the code
 reference: setup
 	$(BIN)/python -m documents.reference
+
+# docs/assess.svg and docs/top.svg: burstctl on a terminal, before a fleet of the lab
+recordings: setup
+	$(BIN)/python -m documents.recordings
 
 # the words of pages, strings, comments and names: lab/checks/words.toml has the list
 prose: setup

@@ -36,6 +36,16 @@ return arguments[0].map((name) => {
 """
 """The best result for each name: the last, because Search shows them from the end."""
 
+SHOWN_TEXTS = """
+const terminal = document.querySelector("rect").getBoundingClientRect();
+const isShown = (text) => {
+  const {top, bottom} = text.getBoundingClientRect();
+  return terminal.top < bottom && top < terminal.bottom;
+};
+return [...document.querySelectorAll("text")].filter(isShown).map((text) => text.textContent.trim());
+"""
+"""What of an animated picture is in sight."""
+
 
 def build_site(source, target):
     """Sphinx on a folder, as ``make docs`` runs it."""
@@ -192,6 +202,21 @@ def test_a_phone_shows_a_page_without_scrolling_sideways(browser, site, page):
     browser.get((site / page).as_uri())
     await_element(browser, "div.mermaid svg" if page == DIAGRAM_PAGE else "article h1")
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize(("preference", "animations"), [("no-preference", 1), ("reduce", 0)])
+def test_a_recording_opens_by_itself_and_moves_only_for_those_who_want_it(
+    browser, site, preference, animations
+):
+    browser.get((site / "docs/burstctl.html").as_uri())
+    picture = browser.find_element(By.CSS_SELECTOR, "a > img[alt^='burstctl top']")
+    assert browser.execute_script("return arguments[0].naturalWidth", picture) > 900
+    features = [{"name": "prefers-reduced-motion", "value": preference}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+    browser.get(picture.find_element(By.XPATH, "..").get_attribute("href"))
+    assert browser.execute_script("return document.getAnimations().length") == animations
+    texts = browser.execute_script(SHOWN_TEXTS)
+    assert sum(text.startswith("build-3") for text in texts) == 1, "one frame is in sight"
 
 
 def test_a_diagram_opens_by_itself_to_be_enlarged(browser, site):

@@ -1,0 +1,1 @@
+"""Recordings of burstctl on a terminal, as animated pictures: `make recordings` writes them."""
