@@ -40,7 +40,10 @@ html_favicon = "static/icon.svg"
 html_static_path = ["static", "node_modules/@mermaid-js/tiny/dist"]
 html_extra_path = ["extra"]
 html_css_files = ["site.css"]
-html_js_files = [("site.js", {"priority": 300})]  # before the search reads its options
+html_js_files = [
+    ("site.js", {"priority": 300}),  # before the search reads its options
+    ("menus.js", {"loading_method": "defer"}),
+]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False

@@ -23,6 +23,7 @@ MIN_CONTRAST = 4.5
 """The least contrast of text, by WCAG 2.2 AA."""
 
 CONTRASTS = Path(__file__).with_name("contrasts.js").read_text()
+PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
 START_PAGE = "docs/README.html"
 DIAGRAM_PAGE = "docs/flips.html"
 CODE_PAGE = "runbooks/BurstBalanceDraining.html"
@@ -84,6 +85,35 @@ def browser(chromium):
 def show_theme(browser, name):
     features = [{"name": "prefers-color-scheme", "value": name}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+
+
+def show_as_on_a_phone(browser):
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+
+
+def press(browser, key):
+    """Press a key where the focus is; the name or the text of what has the focus then."""
+    browser.switch_to.active_element.send_keys(key)
+    focused = browser.switch_to.active_element
+    return (
+        focused.get_attribute("name")
+        or focused.get_attribute("aria-label")
+        or focused.get_attribute("textContent").strip()
+    )
+
+
+def press_until(browser, key, name):
+    """Press a key until this has the focus."""
+    stops = []
+    while name not in stops:
+        stops.append(press(browser, key))
+        assert len(stops) < 100, stops
+
+
+def is_in_sight(browser, selector):
+    element = browser.find_element(By.CSS_SELECTOR, selector)
+    box = browser.execute_script("return arguments[0].getBoundingClientRect().toJSON()", element)
+    return element.is_displayed() and box["left"] >= 0 and box["right"] <= PHONE["width"]
 
 
 def await_element(browser, selector):
@@ -180,28 +210,68 @@ def test_every_text_can_be_read_in_both_themes(browser, site, theme):
 
 def test_the_first_tab_skips_to_the_text_and_the_next_ones_reach_search_and_navigation(browser, site):
     browser.get((site / START_PAGE).as_uri())
-
-    def press(key):
-        browser.switch_to.active_element.send_keys(key)
-        focused = browser.switch_to.active_element
-        return focused.get_attribute("name") or focused.get_attribute("textContent").strip()
-
-    assert press(Keys.TAB) == "Skip to content"
-    stops = [press(Keys.TAB) for _ in range(8)]
+    assert press(browser, Keys.TAB) == "Skip to content"
+    stops = [press(browser, Keys.TAB) for _ in range(8)]
     assert stops.index("q") < stops.index("Runbooks")
     browser.refresh()
-    press(Keys.TAB)
-    press(Keys.ENTER)
-    assert press(Keys.TAB) == "overview", "the first link of the text"
+    press(browser, Keys.TAB)
+    press(browser, Keys.ENTER)
+    assert press(browser, Keys.TAB) == "overview", "the first link of the text"
 
 
 @pytest.mark.parametrize("page", [START_PAGE, CODE_PAGE, TABLE_PAGE, DIAGRAM_PAGE, "README.html"])
 def test_a_phone_shows_a_page_without_scrolling_sideways(browser, site, page):
-    metrics = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    show_as_on_a_phone(browser)
     browser.get((site / page).as_uri())
     await_element(browser, "div.mermaid svg" if page == DIAGRAM_PAGE else "article h1")
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+@pytest.mark.parametrize("key", [Keys.ENTER, Keys.SPACE])
+@pytest.mark.parametrize(
+    ("menu", "button", "first_link"),
+    [
+        (".sidebar-drawer", "Toggle site navigation sidebar", "burstwatch"),
+        (".toc-drawer", "Toggle table of contents sidebar", "Meaning"),
+    ],
+)
+def test_keys_open_and_close_a_menu_of_a_phone(browser, site, menu, button, first_link, key):
+    show_as_on_a_phone(browser)
+    browser.get((site / CODE_PAGE).as_uri())
+    assert press(browser, Keys.TAB) == "Skip to content"
+    press_until(browser, Keys.TAB, button)
+    opener = browser.switch_to.active_element
+    assert not is_in_sight(browser, menu)
+    assert opener.get_attribute("aria-expanded") == "false"
+
+    assert press(browser, key) == first_link
+    WebDriverWait(browser, TIMEOUT_S).until(lambda _: is_in_sight(browser, menu))
+    assert opener.get_attribute("aria-expanded") == "true"
+    assert browser.find_element(By.CSS_SELECTOR, f"{menu} a:focus").text == first_link
+    assert press(browser, Keys.ESCAPE) == button
+    assert not is_in_sight(browser, menu)
+    assert browser.switch_to.active_element == opener
+
+
+def test_a_menu_closes_when_the_focus_leaves_it_and_is_passed_when_closed(browser, site):
+    show_as_on_a_phone(browser)
+    browser.get((site / CODE_PAGE).as_uri())
+    stops = [press(browser, Keys.TAB) for _ in range(6)]
+    assert "q" not in stops, "the search is in the closed menu"
+    browser.refresh()
+    press_until(browser, Keys.TAB, "Toggle site navigation sidebar")
+    assert press(browser, Keys.ENTER) == "burstwatch"
+    press(browser, Keys.SHIFT + Keys.TAB)
+    assert not is_in_sight(browser, ".sidebar-drawer")
+
+
+def test_keys_open_a_branch_of_the_navigation(browser, site):
+    browser.get((site / START_PAGE).as_uri())
+    press_until(browser, Keys.TAB, "Toggle navigation of Reference")
+    page = browser.find_element(By.CSS_SELECTOR, ".sidebar-drawer a[href$='reference/alerts.html']")
+    assert not page.is_displayed()
+    press(browser, Keys.SPACE)
+    assert page.is_displayed()
 
 
 @pytest.mark.parametrize(("preference", "animations"), [("no-preference", 1), ("reduce", 0)])
