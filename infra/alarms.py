@@ -62,12 +62,12 @@ class Alarms(Construct):
     """All alarms of a deployment. Each notifies the alerts topic when it begins, and most do when it ends."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, name: str, topic: ITopic, runbooks_url: str
+        self, scope: Construct, construct_id: str, *, name: str, topic: ITopic, runbook_template: str
     ) -> None:
         super().__init__(scope, construct_id)
         self._name = name
         self._topic = topic
-        self._runbooks_url = runbooks_url
+        self._runbook_template = runbook_template
         self.alarms: list[IAlarm] = []
 
     def add(self, *specs: AlarmSpec) -> None:
@@ -115,8 +115,8 @@ class Alarms(Construct):
 
     def _describe(self, name: str, description: str) -> str:
         """The description, and where its page is; the notify function finds the page after this word."""
-        is_published = self._runbooks_url.startswith("https://")
-        page = f"{self._runbooks_url}/{name}.md" if is_published else f"burstctl runbook {name}"
+        address = self._runbook_template.replace("{page}", name)
+        page = address if address.startswith("https://") else f"burstctl runbook {name}"
         return f"{description} Runbook: {page}"
 
 

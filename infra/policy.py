@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from burstwatch.adapters.policy.yaml_file import read_policy
-from burstwatch.core.policy.policy import PolicyError
+from burstwatch.core.policy.policy import PolicyError, page_template
 from infra.config import StageConfig, StageError, StageFault, read_stage
 
 
@@ -19,7 +19,8 @@ class DeployedPolicy:
 
     document: str
     opt_in_tag: tuple[str, str]
-    runbooks_url: str
+    runbook_template: str
+    """The address of a runbook page, with ``{page}`` for its name."""
     sweep_minutes: int
     watched: tuple[str, ...]
     """The kinds of resources that it watches."""
@@ -74,7 +75,7 @@ def read_deployed_policy(path: Path) -> DeployedPolicy:
     return DeployedPolicy(
         document=document,
         opt_in_tag=policy.mode.opt_in_tag,
-        runbooks_url=policy.alerts.runbooks_url.rstrip("/"),
+        runbook_template=page_template(policy.alerts.runbooks_url),
         sweep_minutes=round(policy.cadence.sweep_tick.total_seconds() / 60),
         watched=tuple(map(str, policy.resources.watched)),
         metric_lag_s=round(policy.cadence.metric_lag.total_seconds()),

@@ -267,7 +267,7 @@ class WatchdogStack(Stack):
             "Alarms",
             name=name,
             topic=self._alerts.topic,
-            runbooks_url=self._policy.runbooks_url,
+            runbook_template=self._policy.runbook_template,
         )
         if self._stage.schedule:
             alarms.add(heartbeat_alarm(self.watch))

@@ -105,8 +105,10 @@ ADVICE: Final = {
     "alerts.remind_every": Advice("raise it if reminders are ignored; lower it if alerts are forgotten"),
     "alerts.digest_above": Advice("raise it if each alert should arrive by itself even in a large incident"),
     "alerts.runbooks_url": Advice(
-        "to the address where your people can open the pages of `runbooks/`. The alarms take it when the"
-        " stack is deployed"
+        "to the address where your people can open the pages of `runbooks/`. Each page is expected there as"
+        " `NAME.md`, unless the address says otherwise with `{page}` for the name: for the site of"
+        " `make docs`, `https://docs.example.com/runbooks/{page}.html`. The alarms take it when the stack is"
+        " deployed"
     ),
     "flip.target": Advice(
         "`io1` if gp3 does not exist in your zone; `io2` for its durability",

@@ -16,6 +16,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.flips.refusal import Guard, guard_page
 from support.chromium import TIMEOUT_S, start_chromium
 from support.paths import ROOT
 
@@ -193,6 +194,16 @@ def test_the_page_of_each_alert_and_alarm_is_the_first_result_for_its_name(brows
     await_element(browser, "#search-results li a")
     first_results = browser.execute_script(FIRST_RESULTS, names)
     assert first_results == [[f"runbooks/{name}", name] for name in names]
+
+
+@pytest.mark.parametrize("guard", [Guard.HELD, Guard.COOLDOWN])
+def test_a_refusal_leads_to_its_row_if_the_policy_has_the_address_of_the_site(browser, site, guard):
+    browser.get(
+        guard_page(guard, "https://docs.example.com/runbooks/{page}.html").replace(
+            "https://docs.example.com", site.as_uri()
+        )
+    )
+    assert browser.find_element(By.CSS_SELECTOR, "tr:has(:target)").text.startswith(str(guard))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

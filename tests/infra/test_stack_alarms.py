@@ -62,12 +62,18 @@ def test_each_alarm_names_its_page_and_the_page_is_there(stage):
         assert len(alarm["AlarmDescription"]) <= 1024
 
 
-def test_the_pages_are_where_the_policy_puts_them(tmp_path):
+@pytest.mark.parametrize(
+    ("runbooks_url", "address"),
+    [
+        ("https://wiki.example.com/burstwatch/", "https://wiki.example.com/burstwatch/{}.md"),
+        ("'https://docs.example.com/runbooks/{page}.html'", "https://docs.example.com/runbooks/{}.html"),
+    ],
+)
+def test_the_pages_are_where_the_policy_puts_them(tmp_path, runbooks_url, address):
     policy = tmp_path / "policy.yaml"
-    policy.write_text("version: 1\nalerts: {runbooks_url: https://wiki.example.com/burstwatch/}\n")
+    policy.write_text(f"version: 1\nalerts: {{runbooks_url: {runbooks_url}}}\n")
     for alarm in alarms_of(synth(f"policy: {policy}")):
-        page = f"https://wiki.example.com/burstwatch/{kind_of(alarm)}.md"
-        assert alarm["AlarmDescription"].endswith(f" Runbook: {page}")
+        assert alarm["AlarmDescription"].endswith(f" Runbook: {address.format(kind_of(alarm))}")
 
 
 @pytest.mark.parametrize("stage", [default_stack, full_stack])

@@ -26,7 +26,7 @@ _SECTION_PATTERN: Final = re.compile(r"## (?P<title>.+)")
 _ROW_PATTERN: Final = re.compile(
     r"\| \[(?P<name>\w+)\]\((?P=name)\.md\) \| (?P<when>.+?) \| `(?P<command>.+)` \|"
 )
-_PATH_PATTERN: Final = re.compile(r"(?:.*/)?(?P<name>[^/#]+?)(?:\.md)?(?:#.*)?")
+_PATH_PATTERN: Final = re.compile(r"(?:.*/)?(?P<name>[^/#]+?)(?:\.md|\.html)?(?:#.*)?")
 _DIRECTIVE_PATTERN: Final = re.compile(r"^ *<!--.*-->\n", re.MULTILINE)
 _ANCHOR_PATTERN: Final = re.compile(r'<a id="\w+"></a>')
 _PAGE_LINK_PATTERN: Final = re.compile(r"\[(?P<text>[^]]+)\]\((?P<name>\w+)\.md(?:#[\w-]+)?\)")

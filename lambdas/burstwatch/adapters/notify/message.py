@@ -57,7 +57,7 @@ _ALARM_STATES: Final = {
     "INSUFFICIENT_DATA": ("⚪", "alarm without data"),
 }
 _RUNBOOK_PATTERN: Final = re.compile(r"\s*\bRunbook:\s*(burstctl runbook \w+|\S+)")
-_RUNBOOK_PAGE_PATTERN: Final = re.compile(r"(?:^burstctl runbook (\w+)|([A-Za-z]+)\.md)$")
+_RUNBOOK_PAGE_PATTERN: Final = re.compile(r"(?:^burstctl runbook (\w+)|([A-Za-z]+)\.(?:md|html))$")
 _ALARM_ARN_PATTERN: Final = re.compile(
     r"arn:[a-z-]+:cloudwatch:(?P<region>[a-z0-9-]+):(?P<account>[0-9]{12}):alarm:.+"
 )

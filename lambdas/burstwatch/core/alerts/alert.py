@@ -24,6 +24,7 @@ from burstwatch.core.efs.efs_bucket import EFS_BYTES
 from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.instances.instance_buckets import INSTANCE_KINDS
 from burstwatch.core.location import AwsLocation
+from burstwatch.core.policy.policy import page_template
 from burstwatch.core.rds.db_instance import DbInstance
 from burstwatch.core.rds.rds_buckets import RDS_IO
 from burstwatch.core.resource_type import ResourceType, resource_id_in, subject_of
@@ -532,7 +533,7 @@ def is_command(action: str) -> bool:
 
 def runbook_link(kind: AlertKind, runbooks_url: str) -> str:
     """The page about this kind of alert: its address, or without ``alerts.runbooks_url`` its path."""
-    return f"{runbooks_url.rstrip('/')}/{kind}.md"
+    return page_template(runbooks_url).replace("{page}", kind)
 
 
 def runbook_reference(page: str, link: str | None) -> str:

@@ -22,6 +22,7 @@ _PCT = re.compile(r"[0-9]{1,3}(\.[0-9]{1,4})?")
 _DOLLARS = re.compile(r"[0-9]{1,7}(\.[0-9]{1,2})?")
 _URL = re.compile(
     r"(https://[A-Za-z0-9][A-Za-z0-9._~/%:@-]{0,200}|(?![a-z]+:)[A-Za-z0-9][A-Za-z0-9._~/%@-]{0,200})"
+    r"(/\{page\}[A-Za-z0-9._~/-]{0,50})?"
 )
 _TAG = re.compile(r"[^=\s][^=]{0,127}=[^=]{0,256}")
 
@@ -87,7 +88,10 @@ def parse_tag(text: str) -> tuple[str, str]:
 
 
 def parse_url(text: str) -> str:
-    """An ``https://`` address, or a path relative to the page that contains the link."""
+    """An ``https://`` address, or a path relative to the page that contains the link.
+
+    ``{page}`` may stand once for the name of a page.
+    """
     if not _URL.fullmatch(text):
         raise ValueError(
             f"{text!r} is not a valid address for links; write an https:// address or a relative path"

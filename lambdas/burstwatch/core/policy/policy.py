@@ -465,6 +465,11 @@ class FlipBackPolicy:
         yield from range_faults("flip_back.dwell", self.dwell, _ZERO, timedelta(days=28))
 
 
+def page_template(runbooks_url: str) -> str:
+    """The address of a runbook page, with ``{page}`` for its name; by default, pages are Markdown files."""
+    return runbooks_url if "{page}" in runbooks_url else f"{runbooks_url.rstrip('/')}/{{page}}.md"
+
+
 def _format_value(value: Any) -> str:
     match value:
         case timedelta():

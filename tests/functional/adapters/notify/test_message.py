@@ -59,6 +59,13 @@ def test_every_state_has_its_words(state, mark, title):
     assert (notice.emoji, notice.title) == (mark, title)
 
 
+def test_a_page_of_the_documentation_site_is_a_page_too():
+    address = "https://docs.example.com/runbooks/DatapointsTooOld.html"
+    notice = parse_message(an_alarm(AlarmDescription=f"Old datapoints. Runbook: {address}"))
+    assert notice.title == "ALARM: DatapointsTooOld (us-east-1)"
+    assert dict(notice.links)["Runbook"] == address
+
+
 def test_the_path_of_a_page_is_shown_and_not_linked():
     notice = parse_message(
         an_alarm(AlarmDescription="Old datapoints. Runbook: burstctl runbook DatapointsTooOld")

@@ -340,6 +340,11 @@ def test_the_console_link_fits_the_partition(region, host):
     [
         ("runbooks", "runbooks/TelemetryGap.md"),
         ("https://wiki.example.com/r/", "https://wiki.example.com/r/TelemetryGap.md"),
+        (
+            "https://docs.example.com/runbooks/{page}.html",
+            "https://docs.example.com/runbooks/TelemetryGap.html",
+        ),
+        ("https://wiki.example.com/{page}/", "https://wiki.example.com/TelemetryGap/"),
     ],
 )
 def test_the_runbook_link_is_the_kinds_page(where, link):

@@ -398,7 +398,28 @@ def test_every_valid_ec2_tag_is_accepted(text):
     assert read("mode", opt_in_tag=text).mode.opt_in_tag == (key, value)
 
 
-@pytest.mark.parametrize("text", ["", "/", "https://a b", "pages?x=<y>", "a\nb", "x" * 300])
+@pytest.mark.parametrize(
+    "text", ["https://docs.example.com/runbooks/{page}.html", "pages/{page}", "runbooks"]
+)
+def test_the_address_of_runbooks_may_have_a_place_for_the_page(text):
+    assert read("alerts", runbooks_url=text).alerts.runbooks_url == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "/",
+        "https://a b",
+        "pages?x=<y>",
+        "a\nb",
+        "x" * 300,
+        "https://a/{name}",
+        "https://a/{page}/{page}",
+        "https://{page}",
+        "https://a/{page} b",
+    ],
+)
 def test_an_invalid_runbook_base_is_refused(text):
     assert list(faults_of(VERSION | {"alerts": {"runbooks_url": text}})) == ["alerts.runbooks_url"]
 

@@ -51,6 +51,7 @@ def test_a_page_in_json_has_its_text(cli):
         "FlipRefused.md",
         "runbooks/FlipRefused.md",
         "https://wiki.example.com/runbooks/FlipRefused.md#held",
+        "https://docs.example.com/runbooks/FlipRefused.html#held",
     ],
 )
 def test_a_page_is_found_by_its_name_in_any_case_and_by_a_link_to_it(name):
