@@ -123,6 +123,12 @@ def evaluate_due(watch_pass: WatchPass, due: Iterable[DueVolume]) -> None:
         if is_ignored and not (state is not None and state.has_flip_history):
             watch_pass.ignored.append(due_volume.volume.volume_id)
             drop_state_of(watch_pass, due_volume.volume.volume_id, f"it is tagged {IGNORE}")
+        elif not (
+            watch_pass.is_read_only
+            or _is_watched(watch_pass, due_volume.volume)
+            or (state is not None and state.has_flip_history)
+        ):
+            drop_state_of(watch_pass, due_volume.volume.volume_id, "such volumes are not watched any more")
         else:
             is_being_modified = state is not None and state.flip is not None and state.flip.is_under_way
             watched.append(replace(due_volume, is_being_modified=True) if is_being_modified else due_volume)
@@ -136,6 +142,12 @@ def evaluate_due(watch_pass: WatchPass, due: Iterable[DueVolume]) -> None:
         results += _evaluate_chunk(watch_pass, chunk)
         watch_pass.services.report_progress(len(results), len(watched))
     _conclude_all(watch_pass, results)
+
+
+def _is_watched(watch_pass: WatchPass, volume: Volume) -> bool:
+    """Whether the policy watches it; one whose type has no credits was changed, and may change again."""
+    resources = watch_pass.services.policy.resources
+    return volume.volume_type in resources.volume_types if volume.has_bucket else resources.ebs.watch
 
 
 def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueVolume]) -> list[Decision | VolumeEvaluation]:
@@ -186,11 +198,13 @@ def _evaluate_one(
 ) -> Decision | VolumeEvaluation:
     volume = assessment.volume
     volume_settings = watch_pass.settings_of(volume)
-    if volume_settings.is_ignored:
+    state = watch_pass.states.get(volume.volume_id)
+    is_followed = not volume_context.is_watched and state is not None and state.flip is None
+    if volume_settings.is_ignored or is_followed:
         volume_settings = replace(volume_settings, mode=Mode.OBSERVE)
     result = evaluate_volume(
         assessment,
-        watch_pass.states.get(volume.volume_id),
+        state,
         volume_settings,
         policy=watch_pass.policy_of(assessment),
         context=watch_pass.context,
@@ -566,4 +580,5 @@ def _volume_context(
         windows=watch_pass.window_schedule.status_for(volume),
         hold=active_hold(watch_pass.holds, volume_id, watch_pass.context.now_s),
         stall=watch_pass.stalls.get(volume_id),
+        is_watched=_is_watched(watch_pass, volume),
     )

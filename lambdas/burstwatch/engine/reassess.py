@@ -48,7 +48,7 @@ def reassess_order(
 def _order_from_decision(watch_pass: WatchPass, direction: Direction) -> FlipOrder | Outcome:
     """The order or outcome of the decision about the one volume; "not needed" needs all facts."""
     if not watch_pass.decisions:
-        return Outcome(status=OutcomeStatus.NONE, reason=f"not needed: it is tagged {IGNORE}")
+        return Outcome(status=OutcomeStatus.NONE, reason=f"not needed: it is not watched, or tagged {IGNORE}")
     (decision,) = watch_pass.decisions
     if decision.trigger is not None and decision.trigger.direction is direction:
         return to_order(decision)

@@ -8,10 +8,12 @@ import pytest
 
 from burstctl.context.on_demand_pass import assess_volumes, evaluate_fleet
 from burstlab.fake_aws.faults import Fault
+from burstlab.fake_aws.in_process_clients import InProcessEc2
 from burstlab.model.modification import Modification, VolumeSpec
 from burstlab.model.volume import LabVolume, MetricFault
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
 from burstwatch.adapters.aws.ec2 import Ec2Reader, ModificationsResult
+from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.assess import UnknownReason
@@ -22,6 +24,7 @@ from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Policy
+from burstwatch.core.policy.resources import EbsPolicy, EfsPolicy, ResourcesPolicy
 from burstwatch.engine import evaluate_volumes
 from support.watch_pass_setup import PAST, START, services_with, tick, warm_up
 
@@ -688,3 +691,29 @@ def test_consecutive_external_modifications_all_count(lab, shell, ledger):
     assert [(use.at_s, use.by) for use in state.modifications.used] == [
         (start_s, EXTERNAL) for start_s in starts_s
     ]
+
+
+# volumes that the policy does not watch any more
+
+
+@pytest.mark.parametrize(
+    "ebs", [EbsPolicy(watch=False), EbsPolicy(types=frozenset({"st1"}))], ids=["no volume", "no gp2"]
+)
+@pytest.mark.parametrize("starter", ["tick", "person"])
+def test_a_volume_that_is_not_watched_any_more_is_forgotten_and_not_flipped(
+    lab, shell, ledger, recorder, starter, ebs
+):
+    tags = {"burstwatch:mode": "auto"}
+    volume_id = lab.fleet.add(LabVolume(size_gib=100, balance_pct=0.5, load="steady:3000", tags=tags))
+    lab.clock.advance(600)
+    tick(shell, lab)
+    assert set(ledger.states()) == {volume_id}
+    lab.clock.advance(300)
+    resources = ResourcesPolicy(ebs=ebs, efs=EfsPolicy(watch=True))
+    acting = services_with(lab, ledger, recorder, policy=replace(Policy(), resources=resources))
+    acting = replace(acting, modifier=Ec2Modifier(InProcessEc2(lab.fleet)))
+    now_s = lab.fleet.now_s()
+    report = tick(acting, lab) if starter == "tick" else evaluate_fleet(acting, now_s=now_s)
+    assert (report.outcomes, report.decisions, ledger.states()) == ({}, [], {})
+    assert lab.fleet.modifications(volume_id) == []
+    assert recorder.alert_kinds == [AlertKind.EXHAUSTED, AlertKind.RECOVERED]

@@ -26,6 +26,7 @@ from support.cli_session import (
 )
 
 NO_FLIPS = "version: 1\nmode:\n  highest: propose\n"
+NOT_WATCHED = "resources:\n  ebs:\n    watch: false\n  efs:\n    watch: true\n"
 RETURNS = "version: 1\nflip_back:\n  return: always\n  dwell: 5m\n  calm_for: 5m\n"
 
 
@@ -344,6 +345,12 @@ def test_one_line_of_policy_stops_what_was_requested(functions, lab, flip_candid
     assert_dropped(functions, output, flip_candidate)
 
 
+def test_a_volume_that_is_not_watched_any_more_is_not_flipped(functions, lab, flip_candidate):
+    functions.deploy_policy(f"version: 1\n{NOT_WATCHED}")
+    output = functions.flip()
+    assert_dropped(functions, output, flip_candidate)
+
+
 @pytest.mark.parametrize("is_everything", [True, False], ids=["everything", "the volume"])
 def test_an_operators_hold_stops_what_was_requested(functions, lab, flip_candidate, is_everything):
     place_hold(functions, None if is_everything else flip_candidate)
@@ -591,6 +598,29 @@ def test_a_return_is_requested_and_executed_in_the_same_way(functions, lab):
     assert (modification_targets(lab, volume_id), output.metrics["FlipsBack"]) == (["io1", "gp2"], 1)
     output = functions.flip([record | {"receiptHandle": ""} for record in back])
     assert (count_modify_calls(lab), failed_message_ids(output)) == (2, set())
+
+
+def test_a_flipped_volume_that_is_not_watched_any_more_returns_and_is_not_flipped_again(functions, lab):
+    functions.deploy_policy(RETURNS)
+    lab.clock.advance(29)
+    volume_id = add_critical(lab, tags=AUTO | {"burstwatch:target": "io1"})
+    functions.tick()
+    functions.flip()
+    lab.fleet.end_modification(volume_id)
+    functions.deploy_policy(f"{RETURNS}{NOT_WATCHED}")
+    lab.fleet.set_load(volume_id, "idle")
+    while not (back := functions.requests()):
+        functions.tick(1)
+    functions.flip(back)
+    lab.fleet.end_modification(volume_id)
+    functions.tick(1)
+    functions.alert_kinds()
+    lab.fleet.set_load(volume_id, "steady:3000")
+    lab.fleet.set_balance(volume_id, 0.5)
+    for _ in range(30):
+        functions.tick(1)
+    assert (functions.requests(), functions.alert_kinds()) == ([], [])
+    assert modification_targets(lab, volume_id) == ["io1", "gp2"]
 
 
 def test_a_tag_removed_before_the_return_leaves_the_volume_where_it_is(functions, lab):

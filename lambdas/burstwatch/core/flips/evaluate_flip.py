@@ -83,7 +83,7 @@ def evaluate_flip(
         act_at=choose_act_rule(recommendation.settled_target if recommendation else None, policy).level,
         is_refilling=assessment.forecast is not None and assessment.forecast.is_refilling,
     )
-    if volume_settings.mode is Mode.OBSERVE:
+    if volume_settings.mode is Mode.OBSERVE or not volume_context.is_watched:
         return FlipEvaluation(state=state)
     exposed = _report_critical(state, assessment, volume_settings, recommendation, policy.lead)
     reported = exposed.then(

@@ -24,7 +24,7 @@ class VolumeContext:
     its host reports. ``unavailable`` has the types that do not exist where it is, each with
     the reason. ``instance`` is what the instance of a volume allows, None if it was not read. ``advice`` is
     what people can do about a resource that the watchdog never changes. ``witness`` is what else its alert
-    shows, as JSON.
+    shows, as JSON. A volume that is not watched (``is_watched``) is flipped back, and not flipped.
     """
 
     observed: ObservedState | None = None
@@ -37,3 +37,4 @@ class VolumeContext:
     instance: InstanceLimits | None = None
     advice: Recommendation | None = None
     witness: Mapping[str, Any] = field(default_factory=dict)
+    is_watched: bool = True
