@@ -64,6 +64,8 @@ class ReportDocument(HeaderDocument):
     """Between the datapoints of most volumes: the median."""
     holds: list[StandingHoldDocument]
     missing: list[str]
+    left_out: dict[str, str]
+    """The kinds, none of them requested, that you may not list, with the AWS action that you lack."""
     failures: list[str]
     api_calls: ApiCalls
 

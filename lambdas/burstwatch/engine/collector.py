@@ -131,7 +131,7 @@ class Collector:
         self.unreadable |= result.unread.keys()
         volume_ids = {volume_id for instance in result.instances for volume_id in instance.volume_ids}
         volumes = self._volumes if self._volumes is not None else self.volumes_by_id(volume_ids)[0]
-        return self._with_limits(result.instances, volumes) or [], list(result.missing)
+        return self._with_limits(result.instances, volumes), list(result.missing)
 
     def describe_instance(self, instance_id: str) -> tuple[Instance | None, list[Volume]]:
         """One instance and its volumes; what cannot be read of one of them leaves the others as they are.
@@ -154,12 +154,12 @@ class Collector:
         (instance,) = _limited(result.instances[:1], volumes, limits_result)
         return instance, volumes
 
-    def _with_limits(self, instances: Sequence[Instance], volumes: Iterable[Volume]) -> list[Instance] | None:
-        """The instances with what their types allow and what their volumes serve at best."""
+    def _with_limits(self, instances: Sequence[Instance], volumes: Iterable[Volume]) -> list[Instance]:
+        """The instances with what their types allow and what their volumes serve at best.
+
+        If that cannot be read, the instances are there, and each says so.
+        """
         result = self.ec2.ebs_limits(sorted({instance.instance_type for instance in instances}))
-        if result.unread and not result.limits:
-            self.add_unread_kind(ResourceType.INSTANCE, next(iter(result.unread.values())))
-            return None
         self.add_failures(result.unread)
         return _limited(instances, volumes, result)
 

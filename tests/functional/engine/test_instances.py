@@ -300,13 +300,29 @@ def test_the_volumes_of_every_type_are_listed_once_for_both_kinds(aws, watch):
     assert (totals["volumes"], totals["resources"], totals["by_level"]) == (1, 2, {"ok": 2})
 
 
-@pytest.mark.parametrize("error", ["listing_error", "types_error"])
-def test_access_denied_for_instances_is_one_failure_and_volumes_are_watched(aws, watch, recorder, error):
+def test_instances_whose_limits_cannot_be_read_are_unread_and_one_failure(aws, watch, recorder):
+    for number in range(20):
+        aws.add(f"i-{number:02x}")
+        calm(aws, f"i-{number:02x}")
+    aws.types_error = DENIED
+    later = [report for report in tick(watch, aws, 6) if report.decisions]
+    for report in (assess_volumes(watch, now_s=aws.now_s), *later):
+        assert len(report.unread) == 40
+        assert len(report.to_document()["instances"]) == 20
+        assert (len(report.failures), "denied" in report.failures[0]) == (1, True)
+    assert len(later) > 1
+    assert (aws.read_metrics["EBSIOBalance%"], recorder.alerts) == (0, [])
+    aws.types_error = None
+    tick(watch, aws, 6)
+    assert aws.read_metrics["EBSIOBalance%"] == 20
+
+
+def test_access_denied_for_instances_is_one_failure_and_volumes_are_watched(aws, watch, recorder):
     for number in range(20):
         aws.add(f"i-{number:02x}")
     aws.volumes_of_region.append(a_volume(volume_id="vol-gp2"))
     aws.balances["vol-gp2", "BurstBalance"] = constant(100.0)
-    setattr(aws, error, DENIED)
+    aws.listing_error = DENIED
     report = tick(watch, aws)[-1]
     assert [decision.volume_id for decision in report.decisions] == ["vol-gp2"]
     assert len(report.failures) == 1

@@ -76,15 +76,17 @@ def due_buckets_in_sweep(
 ) -> Iterator[DueBucket]:
     """The buckets due in the sweep up to ``sweep_at_s``, by the same rules as volumes.
 
-    One that is not polled is due only while something is remembered of it. A database on hold, one of
-    ``held_ids``, is due until it is remembered: then the hold follows it to another name.
+    One that is not polled is due only while something is remembered of it, or if its limits could not be
+    read: then it is reported as unread. A database on hold, one of ``held_ids``, is due until it is
+    remembered: then the hold follows it to another name.
     """
     ticks_due = SweepTicks.between(snapshot, sweep_at_s, policies.sweep_tick_s)
     known_fingerprints = snapshot.fingerprints if snapshot else frozenset()
     for due in buckets:
         state = states.get(due.subject)
-        if not due.is_polled:
-            if state is not None:
+        not_polled = why_not_polled(due.resource, due.kind)
+        if not_polled is not None:
+            if state is not None or not_polled.reason is UnknownReason.READ_FAILED:
                 yield due
             continue
         is_new = snapshot is not None and bucket_fingerprint(due, policies) not in known_fingerprints

@@ -220,6 +220,7 @@ class PassReport:
             "datapoint_spacing_s": self.datapoint_spacing_s,
             "holds": [describe_standing_hold(hold) for hold in self.holds],
             "missing": list(self.missing),
+            "left_out": {str(kind): action for kind, action in self.excused_kinds.items()},
             "failures": list(self.failures),
             "api_calls": dict(self.api_calls),
         }

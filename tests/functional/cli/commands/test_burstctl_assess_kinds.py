@@ -57,7 +57,7 @@ def test_without_a_policy_every_kind_is_shown(cli, lab):
 def test_kinds_that_the_caller_may_not_read_are_one_line_if_none_was_requested(cli, lab):
     add_draining_instance(lab)
     calm = add_calm(lab, "web-1")
-    for action in ("DescribeInstanceTypes", "DescribeFileSystems", "DescribeDBInstances"):
+    for action in ("DescribeInstances", "DescribeFileSystems", "DescribeDBInstances"):
         lab.faults.add(Fault(action=action, code="AccessDeniedException", status=403))
 
     result = cli.run("assess")
@@ -66,10 +66,33 @@ def test_kinds_that_the_caller_may_not_read_are_one_line_if_none_was_requested(c
     assert INSTANCE not in result.out
     assert result.error_lines == []
     assert (
-        "left out, because you lack the permission: instances (ec2:DescribeInstanceTypes), file systems"
+        "left out, because you lack the permission: instances (ec2:DescribeInstances), file systems"
         " (elasticfilesystem:DescribeFileSystems), databases (rds:DescribeDBInstances)\n"
     ) in result.err
     assert result.code == 0
+    assert cli.run("assess", "--json").document["left_out"] == {
+        "instance": "ec2:DescribeInstances",
+        "efs": "elasticfilesystem:DescribeFileSystems",
+        "rds": "rds:DescribeDBInstances",
+    }
+
+
+def test_instances_whose_limits_may_not_be_read_are_shown_as_unread(cli, lab):
+    add_draining_instance(lab, minutes=120, io_pct=60)
+    calm = add_calm(lab, "web-1")
+    lab.faults.add(Fault(action="DescribeInstanceTypes", code="UnauthorizedOperation", status=403))
+
+    result = cli.run("assess")
+
+    assert calm in result.out
+    [row] = [line for line in result.out.splitlines() if INSTANCE in line]
+    assert (row.split()[0], "could not be read" in row) == ("unknown", True)
+    assert "ec2:DescribeInstanceTypes" in result.err
+    assert result.code == 1
+    document = cli.run("assess", "--json").document
+    [instance] = [item for item in document["instances"] if item["resource_id"] == INSTANCE]
+    assert (instance["level"], instance["unknown_reason"]) == ("unknown", "read_failed")
+    assert (len(document["failures"]), document["totals"]["unread"] > 0) == (1, True)
 
 
 def test_a_kind_that_fails_for_another_reason_is_an_error(cli, lab):
