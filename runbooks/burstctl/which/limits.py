@@ -657,7 +657,10 @@ def _rate(
         return replace(limit, state=LimitState.UNKNOWN, evidence=(capitalise(no_limit),))
     minutes_above = _minutes_above(exceeded, scope)
     evidence = (*_load_evidence(load, most, unit, "limit"), *_check_evidence(exceeded, minutes_above))
-    is_at_limit = load.rate is not None and load.rate >= AT_LIMIT_SHARE * most
+    # CloudWatch's check sees the bursts within a minute, which the sums hide: a load below the limit that the
+    # check did not see exceed it is not held back.
+    share = 1 if minutes_above == 0 else AT_LIMIT_SHARE
+    is_at_limit = load.rate is not None and load.rate >= share * most
     if is_at_limit or (minutes_above and not is_empty):
         return replace(limit, state=LimitState.NOW, evidence=evidence)
     if proof is not None:

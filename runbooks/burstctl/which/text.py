@@ -112,28 +112,37 @@ def _describe_now(report: WhichReport, subject: str) -> str:
             names = [_describe_limit(report, limit) for limit in others[:2]]
             rest = len(others) - len(names)
             more = f"; also {', '.join(names)}" + (f" and {rest} more" if rest else "")
-        return f"{subject} is limited now by {_describe_limit(report, first)}: {_effect(first)}{more}."
-    if answer.unknown:
-        unknown = format_count(len(answer.unknown), "limit")
-        verb = "is" if len(answer.unknown) == 1 else "are"
-        return f"No known limit applies to {subject} now, but {unknown} {verb} unknown."
+        doubt = f" But {unknown}." if (unknown := _describe_unknown(report)) else ""
+        return f"{subject} is limited now by {_describe_limit(report, first)}: {_effect(first)}{more}.{doubt}"
+    if unknown := _describe_unknown(report):
+        return f"No known limit applies to {subject} now, but {unknown}."
     return f"No limit applies to {subject} now."
+
+
+def _describe_unknown(report: WhichReport) -> str:
+    """``2 limits of i-0123456789abcdef0 are unknown``; empty if every limit is known."""
+    limits = report.answer.unknown
+    if not limits:
+        return ""
+    owner_ids = {limit.resource_id for limit in limits}
+    owner = f" of {owner_ids.pop()}" if len(owner_ids) == 1 and report.resource_id not in owner_ids else ""
+    return f"{format_count(len(limits), 'limit')}{owner} {'is' if len(limits) == 1 else 'are'} unknown"
 
 
 def _describe_next(report: WhichReport, limit: Limit) -> str:
     name = _describe_limit(report, limit)
+    among = " of the known limits" if report.answer.unknown else ""
     if limit.is_empty:
-        return f"Next: {name} are used up, so a load above {_limit_text(limit)} is held to it at once."
+        return f"Next{among}: {name} are used up, so a load above {_limit_text(limit)} is held to it at once."
     if limit.time_to_empty_s is not None:
         empty_at = format_relative_time(report.now_s + limit.time_to_empty_s, report.now_s, "UTC")
         bound = ""
         if limit.soonest_empty_s is not None:
             bound = f", not before {format_time(report.now_s + limit.soonest_empty_s, report.now_s)} UTC"
-        return f"Next: {name} are used up {empty_at}{bound}; then {_limit_text(limit)} applies."
+        return f"Next{among}: {name} are used up {empty_at}{bound}; then {_limit_text(limit)} applies."
     share = limit.use_share or 0.0
-    return (
-        f"If its load grows, it first reaches {name} of {_limit_text(limit)}; it uses {_share(share)} of it."
-    )
+    reached = f"the first{among} that it reaches is" if among else "it first reaches"
+    return f"If its load grows, {reached} {name} of {_limit_text(limit)}; it uses {_share(share)} of it."
 
 
 def _describe_limit(report: WhichReport, limit: Limit) -> str:

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from burstlab.fake_aws.faults import Fault
+from burstlab.model.volume import MetricFault
 from burstwatch.core.text import display_width
 from support.cli_session import (
     INSTANCE,
@@ -206,6 +207,28 @@ def test_without_permission_for_the_types_the_volume_is_still_answered(cli, lab)
     }
 
 
+@pytest.mark.parametrize("action", ["DescribeInstanceTypes", "DescribeInstances"])
+def test_limits_of_the_instance_that_are_unknown_are_in_the_answer(cli, lab, action):
+    add_instance(lab, "t3.micro", io_pct=0)
+    volume_id = add_gp3(lab, load="steady:90")
+    lab.faults.add(Fault(action=action, code="UnauthorizedOperation", status=403))
+    assert answer_of(cli.run("which", volume_id)) == (
+        f"No known limit applies to {volume_id} (data) now, but 4 limits of {INSTANCE} are unknown. If its"
+        " load grows, the first of the known limits that it reaches is the IOPS limit of the volume of 3,000"
+        " IOPS; it uses 3 % of it."
+    )
+
+
+def test_a_limit_that_applies_is_named_beside_those_that_are_unknown(cli, lab):
+    add_instance(lab)
+    volume_id = add_gp3(lab, load="steady:5000")
+    lab.fleet.set_metric_fault(INSTANCE, MetricFault(status_code="Forbidden", message="not yours"))
+    assert answer_of(cli.run("which", volume_id)) == (
+        f"{volume_id} (data) is limited now by the IOPS limit of the volume: it serves 3,000 IOPS at most."
+        f" But 1 limit of {INSTANCE} is unknown."
+    )
+
+
 @pytest.mark.parametrize("action", ["DescribeInstances", "DescribeVolumes", "GetMetricData"])
 def test_what_is_denied_is_unknown_and_the_rest_is_answered(cli, lab, action):
     add_instance(lab, io_pct=40)
@@ -235,7 +258,7 @@ def test_a_hole_in_the_balance_is_unknown_and_never_full(cli, lab):
     result = cli.run("which", volume_id)
     document = cli.run("which", volume_id, "--json").document
 
-    unknown = f"No known limit applies to {volume_id} (data) now, but 2 limits are unknown."
+    unknown = f"No known limit applies to {volume_id} (data) now, but 2 limits of {INSTANCE} are unknown."
     assert answer_of(result).startswith(unknown)
     assert states(document)["instance-io-credits"] == "unknown"
     assert evidence_of(document, "instance-io-credits") == (
