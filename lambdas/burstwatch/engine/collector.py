@@ -22,7 +22,7 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling, ceiling_of
 from burstwatch.core.errors import Problem
 from burstwatch.core.instances.instance import Instance
-from burstwatch.core.instances.instance_buckets import INSTANCE_IO
+from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT
 from burstwatch.core.instances.instance_metrics import INSTANCE_METRICS, INSTANCE_SPAN_S, InstanceMetrics
 from burstwatch.core.metric_spec import MetricSpec
 from burstwatch.core.resource_type import ResourceType
@@ -40,6 +40,7 @@ _INSTANCE_BALANCE_SPAN_S: Final = PERIOD_S * 15
 """An instance's balances come every five minutes: this far back there is one, even a late one."""
 
 _INSTANCE_BALANCES: Final = ("EBSIOBalance%", "EBSByteBalance%")
+_INSTANCE_LOADS: Final = ("read_ops", "write_ops", "read_bytes", "write_bytes")
 _LATE_PERIODS: Final = 3
 """A judgement: the newest datapoint of a longer period may be this many periods old."""
 _QUERIES_PER_CALL: Final = 500
@@ -446,7 +447,26 @@ class Collector:
             i: replace(type_limits, io_balance_pct=lowest[io], byte_balance_pct=lowest[byte])
             for (i, type_limits), io, byte in pairs
         }
-        return balanced, unread
+        return balanced | self._add_loads(balanced), unread
+
+    def _add_loads(self, limits: Mapping[str, InstanceLimits]) -> dict[str, InstanceLimits]:
+        """The limits of those with a nearly empty bucket, with what their volumes serve now, by id."""
+        nearly_empty = {i: type_limits for i, type_limits in limits.items() if type_limits.is_nearly_empty}
+        metrics = {name: INSTANCE_METRICS[name] for name in _INSTANCE_LOADS}
+        read = self.named_metrics(nearly_empty, INSTANCE_IO.dimension, metrics, _INSTANCE_BALANCE_SPAN_S)
+        loads = {i: InstanceMetrics(**series) for i, series in read.items()}
+        return {
+            i: replace(
+                type_limits,
+                used_iops=self._newest_rate(loads[i].load_of(INSTANCE_IO)),
+                used_mib_s=self._newest_rate(loads[i].load_of(INSTANCE_THROUGHPUT)),
+            )
+            for i, type_limits in nearly_empty.items()
+        }
+
+    def _newest_rate(self, sums: Series) -> float | None:
+        newest = sums.closed_by(self.now_s).newest
+        return None if newest is None else newest.value / sums.period_s
 
     def _lowest_closed(self, series: Series | None) -> float | None:
         return min(series.closed_by(self.now_s).values, default=None) if series else None

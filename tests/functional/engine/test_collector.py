@@ -220,6 +220,23 @@ def test_the_least_of_the_last_minutes_counts_and_what_was_before_does_not(lab, 
     assert (limits.io_balance_pct, limits.byte_balance_pct) == (40, 100)
 
 
+def test_the_load_of_an_instance_is_read_if_a_bucket_of_it_is_nearly_empty(lab, collect):
+    volume_id = add_to(lab, LARGE, "t3.medium")
+    lab.fleet.set_load(volume_id, "steady:1200")
+    other_id = add_to(lab, XLARGE, "m5.xlarge")
+    lab.clock.advance(900)
+    lab.fleet.set_instance_balance(LARGE, 0.5, 80)
+    lab.clock.advance(360)
+    collector = collect()
+    volumes = volumes_of(collector)
+    lab.faults.reset_calls()
+    limits, _ = collector.instance_limits(volumes)
+    assert limits[volume_id].used_iops == pytest.approx(1_200)
+    assert limits[volume_id].used_mib_s > 0
+    assert limits[other_id].used_iops is None
+    assert lab.faults.call_counts()["GetMetricData"] == 2
+
+
 @pytest.mark.parametrize("action", ["DescribeInstances", "DescribeInstanceTypes"])
 def test_limits_that_cannot_be_read_are_reported_and_named_by_volume(lab, collect, action):
     ids = {add_to(lab, LARGE, "m5.large"), add_to(lab, XLARGE, "m5.xlarge")}

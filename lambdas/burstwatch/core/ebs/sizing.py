@@ -118,7 +118,8 @@ class InstanceLimits:
 
     The baselines apply while its own bucket is empty. Source: DescribeInstanceTypes, EbsOptimizedInfo. The
     balances are percentages; None for an instance type that has no bucket. ``other_iops`` and ``other_mib_s``
-    are what the other volumes of the instance can serve together; None if that is not known.
+    are what the other volumes of the instance can serve together; ``used_iops`` and ``used_mib_s`` what all
+    of them serve now. Each is None if it is not known.
     """
 
     max_iops: int
@@ -129,6 +130,14 @@ class InstanceLimits:
     byte_balance_pct: float | None = None
     other_iops: float | None = None
     other_mib_s: float | None = None
+    used_iops: float | None = None
+    used_mib_s: float | None = None
+
+    @property
+    def is_nearly_empty(self) -> bool:
+        """Whether one of its buckets may be empty before a flip has helped."""
+        balances = (self.io_balance_pct, self.byte_balance_pct)
+        return any(pct is not None and pct <= NEARLY_EMPTY_PCT for pct in balances)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,19 +387,29 @@ def _instance_bottleneck_refusal(
 
     The instance's limits are compared with what the volume sustains *without* credits: if they allow more
     than that, a flip helps. Throughput is compared at the observed size of operations, and not at all if none
-    was observed.
+    was observed. With a bucket that is nearly empty, a flip helps as far as the volumes together serve less
+    than the instance sustains. If their load is not known, none is made.
     """
     current = configuration_of(volume)
     iops = current.iops or baseline_iops(volume.size_gib)
     buckets = (
-        ("EBSIOBalance%", instance.io_balance_pct, f"{instance.baseline_iops:,} IOPS"),
-        ("EBSByteBalance%", instance.byte_balance_pct, f"{instance.baseline_throughput_mib_s:g} MiB/s"),
+        ("EBSIOBalance%", instance.io_balance_pct, instance.used_iops, instance.baseline_iops, "IOPS"),
+        (
+            "EBSByteBalance%",
+            instance.byte_balance_pct,
+            instance.used_mib_s,
+            instance.baseline_throughput_mib_s,
+            "MiB/s",
+        ),
     )
     bottlenecks = [
         f"its {bucket} is at {pct:.3g} %, which {'' if pct <= EMPTY_PCT else 'soon '}limits all its volumes"
-        f" together to {limited_to}"
-        for bucket, pct, limited_to in buckets
-        if pct is not None and pct <= NEARLY_EMPTY_PCT
+        f" together to {baseline:,.6g} {unit}, and what they serve now is"
+        f" {'not known' if used is None else f'{used:,.0f}'}"
+        for bucket, pct, used, baseline, unit in buckets
+        if pct is not None
+        and pct <= NEARLY_EMPTY_PCT
+        and (used is None or used >= THROTTLED_SHARE * baseline)
     ]
     if instance.max_iops <= iops:
         bottlenecks.append(f"it allows {instance.max_iops:,} IOPS, and the volume sustains {iops:,}")

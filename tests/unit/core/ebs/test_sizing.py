@@ -404,12 +404,14 @@ def test_an_unsupported_type_is_refused(volume_type):
     ("balances", "phrase"),
     [
         (
-            {"io_balance_pct": 0.4},
-            "its EBSIOBalance% is at 0.4 %, which limits all its volumes together to 3,600 IOPS",
+            {"io_balance_pct": 0.4, "used_iops": 3_590.4},
+            "its EBSIOBalance% is at 0.4 %, which limits all its volumes together to 3,600 IOPS, and what"
+            " they serve now is 3,590",
         ),
         (
             {"byte_balance_pct": 0},
-            "its EBSByteBalance% is at 0 %, which limits all its volumes together to 77 MiB/s",
+            "its EBSByteBalance% is at 0 %, which limits all its volumes together to 77 MiB/s, and what they"
+            " serve now is not known",
         ),
     ],
 )
@@ -420,6 +422,27 @@ def test_an_empty_bucket_of_the_instance_is_named(balances, phrase):
         f"instance i-0a1, not the volume, is the bottleneck: {phrase};"
         " use a larger instance type, or wait for its bucket to refill."
     )
+
+
+@pytest.mark.parametrize(
+    ("used", "is_refused"),
+    [
+        ({"used_iops": 3_239}, False),
+        ({"used_iops": 3_240}, True),
+        ({"used_iops": None}, True),
+        ({"used_iops": 300, "byte_balance_pct": 3.0, "used_mib_s": 69.0}, False),
+        ({"used_iops": 300, "byte_balance_pct": 3.0, "used_mib_s": 69.3}, True),
+    ],
+    ids=["room left", "at 90 %", "load not known", "room left for throughput", "no room for throughput"],
+)
+@pytest.mark.parametrize("balance_pct", [0.0, 5.0])
+def test_with_an_empty_bucket_a_flip_helps_as_far_as_the_instance_sustains_more(
+    used, is_refused, balance_pct
+):
+    """The volume is held to 300 IOPS, and the instance sustains 3,600 and 77 MiB/s."""
+    instance = replace(LARGE_INSTANCE, **{"io_balance_pct": balance_pct} | used)
+    answer = choose(100, THROTTLED_AT_BASELINE, instance=instance)
+    assert isinstance(answer, TargetRefusal) == is_refused
 
 
 def test_both_buckets_are_named_where_both_are_empty():

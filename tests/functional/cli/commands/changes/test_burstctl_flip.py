@@ -15,10 +15,12 @@ from burstwatch.core.ledger.flip_state import FlipStatus, Hold
 from burstwatch.core.ledger.ledger import Change
 from support.builders.states import with_fields
 from support.cli_session import (
+    INSTANCE,
     CliSession,
     add_calm,
     add_critical,
     add_exhausted,
+    add_gp3,
     add_lab_volume,
     add_warning,
     count_modify_calls,
@@ -516,17 +518,30 @@ def test_an_instance_that_is_the_bottleneck_refuses_and_can_be_overridden(cli, l
     )
     lab.fleet.add_instance(host)
     volume_id = add_calm(lab, instance_id=instance_id)
+    add_gp3(lab, load="steady:3600", iops=6_000, instance_id=instance_id)
     lab.fleet.set_instance_balance(instance_id, io_pct=0.0)
     lab.clock.advance(900)
 
     result = cli.run("flip", volume_id, "--dry-run")
 
     assert result.code == 4
+    assert "3,600 IOPS, and what they serve now is 3,600" in " ".join(result.out.split())
     assert "Refused   instance_is_bottleneck: instance i-0123456789abcdef0, not the" in result.out
     assert "--override instance_is_bottleneck" in result.err
     assert result.err.splitlines()[-1] == f"next: burstctl explain {instance_id}"
     options = ("--override", "instance_is_bottleneck", "--reason", "larger soon", "--yes")
     assert cli.run("flip", volume_id, *options).code == 0
+
+
+def test_a_volume_held_to_less_than_its_empty_instance_sustains_is_flipped(cli, lab):
+    """Its volume serves 300 IOPS, and t3.medium sustains 2,000."""
+    host = LabInstance(instance_id=INSTANCE, launched_at=lab.clock.now(), instance_type="t3.medium", tags={})
+    lab.fleet.add_instance(host)
+    volume_id = add_exhausted(lab, instance_id=INSTANCE)
+    lab.fleet.set_instance_balance(INSTANCE, io_pct=0.0)
+    lab.clock.advance(900)
+    assert cli.run("flip", volume_id, "--yes").code == 0
+    assert count_modify_calls(lab) == 1
 
 
 def test_without_the_balance_of_its_instance_nothing_is_flipped_unless_that_is_overridden(cli, lab):
