@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ebs.sizing import Demand, TargetOverride
+from burstwatch.core.ebs.sizing import Demand, InstanceLimits, TargetOverride
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder
 from burstwatch.core.flips.instance_effect import describe_instance_effect
 from burstwatch.core.flips.planning import make_plan
@@ -45,6 +45,44 @@ def test_the_bucket_that_is_empty_first_is_named():
     assert "EBS throughput credits (EBSByteBalance% 100)" in describe_instance_effect(full, GP2, target, 100)
 
 
+# t3.micro and t3.medium, without other volumes: a gp2 of 100 GiB sustains 300 IOPS and bursts to 3,000
+MICRO = InstanceLimits(
+    max_iops=11_800,
+    max_throughput_mib_s=260.625,
+    baseline_iops=500,
+    baseline_throughput_mib_s=10.875,
+    io_balance_pct=14.3,
+    byte_balance_pct=99.5,
+    other_iops=0.0,
+    other_mib_s=0.0,
+)
+
+
+def test_the_burst_of_a_volume_ends_with_its_credits_and_that_of_its_target_does_not():
+    """14.3 % of 20,340,000 operations last 1,163 s at 3,000 - 500, and 99.5 % of 449,550 MiB over an hour."""
+    target = Configuration(volume_type=VolumeType.GP3, iops=3_000, throughput_mib_s=128)
+    assert describe_instance_effect(MICRO, GP2, target, 100) == (
+        "After the flip, the volumes of the instance may take 3,000 IOPS from it. Its EBS I/O credits"
+        " (EBSIOBalance% 14.3) would be the next to run empty, after 19 min of full load at the earliest"
+    )
+
+
+def test_the_bucket_that_is_empty_first_is_named_even_if_the_other_drains_faster_than_before():
+    """A larger gp2 sustains the IOPS of its target, and not its throughput."""
+    io2 = Configuration(volume_type=VolumeType.IO2, iops=3_000)
+    assert "(EBSIOBalance% 14.3) would be the next" in describe_instance_effect(MICRO, GP2, io2, 1_000)
+
+
+@pytest.mark.parametrize("pct", [0.0, 1.0])
+def test_a_bucket_that_is_empty_already_gives_the_rate_that_is_left(pct):
+    target = Configuration(volume_type=VolumeType.GP3, iops=3_000, throughput_mib_s=128)
+    empty = replace(MICRO, io_balance_pct=pct)
+    assert describe_instance_effect(empty, GP2, target, 100) == (
+        "After the flip, the volumes of the instance may take 3,000 IOPS from it. Its EBS I/O credits"
+        f" (EBSIOBalance% {pct:g}) are used up, so together they get 500 IOPS"
+    )
+
+
 @pytest.mark.parametrize(
     ("instance", "target"),
     [
@@ -52,8 +90,11 @@ def test_the_bucket_that_is_empty_first_is_named():
         (replace(HALF, other_iops=None), FAST_GP3),
         (replace(HALF, other_mib_s=None), FAST_GP3),
         (replace(HALF, io_balance_pct=None, byte_balance_pct=None), FAST_GP3),
-        # as fast as before: nothing changes for the instance
-        (HALF, Configuration(volume_type=VolumeType.GP3, iops=3_000, throughput_mib_s=128)),
+        # no more than the instance sustains
+        (
+            replace(HALF, baseline_throughput_mib_s=128.0),
+            Configuration(volume_type=VolumeType.GP3, iops=3_000, throughput_mib_s=128),
+        ),
     ],
 )
 def test_an_effect_that_is_not_known_or_does_not_change_is_not_reported(instance, target):
