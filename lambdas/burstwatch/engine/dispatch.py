@@ -6,9 +6,10 @@ from hashlib import sha256
 from typing import Final
 
 from burstwatch.adapters.aws.flip_request import FlipRequest
-from burstwatch.core.flips.flip_plan import FlipOrder
+from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder
 from burstwatch.core.flips.guards import backoff_refusal, detached_refusal, hold_refusal
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
+from burstwatch.core.flips.planning import make_plan
 from burstwatch.core.flips.recommendation import demand_of
 from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.ledger.flip_state import active_hold
@@ -18,6 +19,7 @@ from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import urgency_of
 from burstwatch.engine.evaluate_volumes import WatchPass
 from burstwatch.engine.flip_executor import execute_flips
+from burstwatch.engine.fresh_context import empty_state
 
 _READ_LIMIT_S: Final = 60.0
 """What is read again before a flip has time of its own, however long the pass took to look."""
@@ -47,9 +49,7 @@ def dispatch_flips(watch_pass: WatchPass, recorded: AbstractSet[str]) -> None:
         if decision.trigger is not None and (decision.change is None or decision.volume_id in recorded)
     ]
     if services.modifier is None and services.flip_queue is None:
-        outcomes.update(
-            {decision.volume_id: Outcome(status=OutcomeStatus.PROPOSED) for decision in triggered}
-        )
+        outcomes.update(_propose(watch_pass, triggered))
         return
     # A flip that this pass can see to be refused is not requested: nothing more would be read or recorded.
     states = _current_states(watch_pass)
@@ -65,6 +65,34 @@ def dispatch_flips(watch_pass: WatchPass, recorded: AbstractSet[str]) -> None:
         outcomes.update(execute_flips(services, orders, watch_pass.collector))
     elif orders:
         _send_requests(watch_pass, _select_by_turn(watch_pass, orders, states))
+
+
+def _propose(watch_pass: WatchPass, decisions: Sequence[Decision]) -> dict[str, Outcome]:
+    """What is wanted and nothing here may do, with the first guard that would refuse it.
+
+    That is by what this pass has read: caps are known to the ledger only, and an instance may not be read.
+    """
+    now_s, holds, states = watch_pass.context.now_s, watch_pass.holds, _current_states(watch_pass)
+    volumes = [decision.assessment.volume for decision in decisions]
+    unavailable = watch_pass.services.unavailable_types(volumes, now_s)
+    proposed = {}
+    for decision in decisions:
+        volume_id = decision.volume_id
+        context = FlipContext(
+            volume=decision.assessment.volume,
+            volume_settings=decision.volume_settings,
+            state=states[volume_id] or empty_state(volume_id),
+            now_s=now_s,
+            holds=holds,
+            modification=watch_pass.collector.modifications_in_progress().get(volume_id),
+            instance=watch_pass.instances.get(volume_id),
+            unavailable=unavailable[volume_id],
+        )
+        refusals = make_plan(to_order(decision), context, watch_pass.services.policy).refusals
+        proposed[volume_id] = Outcome(
+            status=OutcomeStatus.PROPOSED, refusal=refusals[0] if refusals else None
+        )
+    return proposed
 
 
 def _outcomes_of_open_flips(decisions: Iterable[Decision]) -> dict[str, Outcome]:

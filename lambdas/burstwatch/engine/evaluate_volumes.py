@@ -71,6 +71,8 @@ class WatchPass:
     ignored: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     stalls: Mapping[str, Stall] = field(default_factory=dict)
+    instances: dict[str, InstanceLimits] = field(default_factory=dict)
+    """What the instances of volumes in trouble allow, by volume id, if instances are watched."""
     internal_errors: list[str] = field(default_factory=list)
     watched: int | None = None
     is_read_only: bool = False
@@ -161,6 +163,7 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueVolume]) -> list[D
     ]
     unavailable = watch_pass.services.unavailable_types(candidates, watch_pass.context.now_s)
     instances = _read_instances(watch_pass, assessments, levels)
+    watch_pass.instances |= instances
     results: list[Decision | VolumeEvaluation] = []
     for due_volume in chunk:
         volume_id = due_volume.volume.volume_id

@@ -228,8 +228,14 @@ def _print_outcomes(report: PassReport) -> None:
         for decision in report.decisions
         if decision.trigger and report.outcome_of(decision).status is OutcomeStatus.PROPOSED
     ]
+    refusals = {d.volume_id: refusal for d in proposed if (refusal := report.outcome_of(d).refusal)}
     print_first_lines(
-        "would flip with --act", (_volume_line(decision, decision.reason) for decision in proposed)
+        "would flip with --act",
+        (_volume_line(d, d.reason) for d in proposed if d.volume_id not in refusals),
+    )
+    print_first_lines(
+        "would be refused with --act",
+        (_volume_line(d, str(refusals[d.volume_id])) for d in proposed if d.volume_id in refusals),
     )
 
 

@@ -11,9 +11,11 @@ from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ledger.ledger import Change
 from support.cli_session import (
+    INSTANCE,
     add_calm,
     add_critical,
     add_exhausted,
+    add_lab_instance,
     add_warning,
     count_modify_calls,
     modification_targets,
@@ -86,6 +88,33 @@ def test_without_act_it_reports_that_it_modifies_nothing(cli, lab):
     assert "modifies nothing: it decides and alerts; --act lets it flip" in result.err.splitlines()
     assert f"would flip with --act: {volume_id} (ci-7): critical: at this pace" in result.err
     assert count_modify_calls(lab) == 0
+
+
+def test_without_act_a_guard_that_would_refuse_is_reported(cli, lab):
+    """The volume bursts on t3.medium, which has no credits left and serves what it sustains."""
+    add_lab_instance(lab, INSTANCE, "t3.medium")
+    volume_id = add_critical(lab, tags=AUTO, instance_id=INSTANCE)
+    lab.fleet.set_instance_balance(INSTANCE, io_pct=0.0)
+    lab.clock.advance(600)
+    (cli.directory / "policy.yaml").write_text("version: 1\nresources: {instance: {watch: true}}\n")
+
+    result = cli.run("watch", "--once")
+
+    refused = f"would be refused with --act: {volume_id} (ci-7): instance_is_bottleneck: instance {INSTANCE}"
+    assert refused in result.err
+    assert "would flip with --act" not in result.err
+    assert result.code == 3
+
+
+def test_without_act_a_hold_that_would_refuse_is_reported(cli, lab):
+    volume_id = add_critical(lab, tags=AUTO)
+    cli.run("hold", volume_id, "--for", "6h", "--reason", "freeze", "--ledger", f"sqlite:{cli.ledger_path}")
+    result = cli.run("watch", "--once")
+    document = cli.run("watch", "--once", "--json").document
+    assert f"would be refused with --act: {volume_id} (ci-7): held: it is on hold" in result.err
+    assert "would flip with --act" not in result.err
+    [volume] = document["volumes"]
+    assert (volume["outcome"]["action"], volume["outcome"]["refusal"]) == ("proposed", "held")
 
 
 def test_a_volume_not_opted_in_is_left_to_people(cli, lab):
