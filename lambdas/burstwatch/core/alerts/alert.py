@@ -52,6 +52,10 @@ _MAX_NAMED_IN_DIGEST: Final = 20
 _CREDITS: Final = {
     kind.name: kind.credits for kind in (EBS_IO, EBS_THROUGHPUT, *INSTANCE_KINDS, EFS_BYTES, RDS_IO)
 }
+_VOLUME_BUCKETS: Final = (EBS_IO.name, EBS_THROUGHPUT.name)
+"""A volume has one bucket only, so its balance needs no name."""
+_UNUSED_REASONS: Final = (None, UnknownReason.DETACHED, UnknownReason.INSTANCE_STOPPED)
+"""An alert that ends for one of these did not end with a better balance; None: it is not watched any more."""
 _COMMAND_PREFIXES: Final = ("aws ", "burstctl ")
 _MINUTE_S: Final = 60
 _FAR_ESTIMATE_S: Final = 2 * 3600
@@ -624,7 +628,8 @@ def _title_lead(alert: Alert) -> str:
     if alert.kind in _EXPECTED_EVENTS:
         return _EVENT_TITLES[alert.kind]
     if alert.kind is AlertKind.RECOVERED:
-        return "recovered"
+        is_unused = alert.level is Level.UNKNOWN and alert.reading.get("unknown_reason") in _UNUSED_REASONS
+        return "closed" if is_unused else "recovered"
     if alert.kind not in _EVENT_TITLES and alert.evidence.get("changing_to"):
         return "changing"
     return str(alert_urgency(alert))
@@ -646,7 +651,8 @@ def _format_title_detail(alert: Alert) -> str:
         case AlertKind.RECOVERED:
             detail = ""
         case AlertKind.TELEMETRY_GAP:
-            detail = "has no burst balance to read"
+            balance = "burst balance" if alert.is_about_volumes else f"balance of its {_credits(alert)}"
+            detail = f"has no {balance} to read"
         case _:
             target_text = alert.evidence.get("changing_to")
             progress = f" while AWS modifies it to {target_text}" if target_text else ""
@@ -833,6 +839,10 @@ def _digest_sentence(line: Mapping[str, Any], now_s: int) -> str:
         return f"{_EVENT_TITLES[line['kind']]}: {subject_text}{volume_id}"
     balance = line["burst_balance_pct"]
     balance_text = "balance unknown" if balance is None else f"{balance:.1f} %"
+    credits_text = (
+        _CREDITS.get(str(line.get("bucket"))) if line.get("bucket") not in _VOLUME_BUCKETS else None
+    )
+    balance_text = " ".join(filter(None, (credits_text, balance_text)))
     will_empty = line["time_to_empty_at"] and line["level"] != Level.EXHAUSTED
     empty_text = (
         f", empty {format_relative_time(to_epoch_s(line['time_to_empty_at']), now_s, 'UTC')}"

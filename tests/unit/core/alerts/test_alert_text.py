@@ -214,6 +214,43 @@ def test_an_unknown_region_is_left_out_of_the_title():
     assert format_title(alert) == "RECOVERED: vol-0a1"
 
 
+INSTANCE_IO = {
+    "resource_id": "i-0a1", "resource_type": "instance", "name": "small", "bucket": "instance-io"
+} | {"region": "us-east-1"}  # fmt: skip
+
+
+def test_a_gap_of_a_resource_with_several_buckets_names_the_bucket():
+    alert = an_alert(AlertKind.TELEMETRY_GAP, volume={}, resource=INSTANCE_IO, volume_id="i-0a1#instance-io")
+    assert format_title(alert).endswith(": small has no balance of its EBS I/O credits to read (us-east-1)")
+
+
+def test_an_alert_that_ends_without_a_balance_is_closed_and_did_not_recover():
+    def title(**reading):
+        return format_title(an_alert(AlertKind.RECOVERED, level=Level.UNKNOWN, reading=reading))
+
+    for reason in ("instance_stopped", "detached"):
+        assert title(unknown_reason=reason) == "CLOSED: vol-0a1 (us-east-1)"
+    assert title(unknown_because="the volume was deleted") == "CLOSED: vol-0a1 (us-east-1)"
+    assert title(unknown_reason="not_burstable_type") == "RECOVERED: vol-0a1 (us-east-1)"
+
+
+def test_a_digest_names_the_bucket_of_a_resource_that_has_several():
+    alerts = [
+        an_alert(
+            AlertKind.DRAINING,
+            alert_id=f"a{n}",
+            volume={},
+            resource=INSTANCE_IO,
+            volume_id="i-0a1#instance-io",
+            forecast=a_forecast(HOUR_S),
+            reading=READ,
+        )
+        for n in "12"
+    ]
+    digest = make_digest(alerts, location=HERE, runbooks_url="", now_s=int(at("12:00")))
+    assert "critical: small, EBS I/O credits 50.0 %" in format_sentences(digest)[2]
+
+
 def test_the_id_of_a_digest_is_as_long_as_any():
     alerts = [
         an_alert(AlertKind.DRAINING, alert_id=f"a{n}", forecast=a_forecast(0), reading=READ) for n in "12"
