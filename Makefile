@@ -113,10 +113,10 @@ collect: setup
 	$(BIN)/pytest --quiet --quiet --collect-only > /dev/null
 
 # twice as many workers as cores, because many tests wait for a disk or a clock; what measures a disk comes after,
-# when nothing else runs, on four disks at once: it mostly waits, and more would disturb each other
+# when nothing else runs, on eight disks at once: it mostly waits
 unit: setup
 	$(BIN)/pytest -n $$((2 * $$(nproc))) --dist loadgroup --no-loadscope-reorder -m "not measures_a_disk"
-	$(BIN)/pytest -n 4 --dist loadgroup -m measures_a_disk tests/probe
+	$(BIN)/pytest -n 8 --dist loadgroup -m measures_a_disk tests/probe
 
 # how much of the core its own tests run; fails below what was reached
 coverage: setup

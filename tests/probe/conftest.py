@@ -13,6 +13,8 @@ from support.probe.probe_process import Probe, kind_of_disk_test
 # The tests of one disk follow each other. They mostly wait, so there are more disks than processors.
 DISKS_OF_A_KIND = 4
 DISK = pytest.StashKey[str]()
+MEASUREMENTS = 3
+"""How often a test may measure: what else a machine does can spoil one measurement; a fault spoils all."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before that of the folder above, which gives the others a worker
@@ -29,6 +31,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             tests_by_kind[kind] += 1
             item.add_marker(pytest.mark.xdist_group(f"ddprobe: {item.stash[DISK]}"))
             item.add_marker(pytest.mark.measures_a_disk)
+    items.sort(key=_is_exclusive)  # they wait for all others, and so must no other wait for them
+
+
+def _is_exclusive(item: pytest.Item) -> bool:
+    """Whether it runs when no other test does."""
+    return item.get_closest_marker("keeps_processors_busy") is not None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Repeat a test that measures how fast a disk is, with a healthy disk; --junitxml shows the repeated."""
+    if "limit" not in pyfuncitem.fixturenames:
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    for _ in range(MEASUREMENTS - 1):
+        try:
+            pyfuncitem.obj(**arguments)
+        except AssertionError as error:
+            pyfuncitem.user_properties.append(("measured again after", str(error)))
+            heal(pyfuncitem.funcargs["loop_disk"])
+        else:
+            return True
+    pyfuncitem.obj(**arguments)
+    return True
 
 
 @pytest.fixture
@@ -48,9 +74,8 @@ def shared_loop_disk() -> Iterator[throttled_disk.ThrottledDisk]:
 @pytest.fixture
 def disk_lock(request: pytest.FixtureRequest) -> Iterator[None]:
     """Hold off the tests of this disk in other runs, and what else keeps the processors busy."""
-    is_exclusive = request.node.get_closest_marker("keeps_processors_busy") is not None
     with (
-        _locked("processors", fcntl.LOCK_EX if is_exclusive else fcntl.LOCK_SH),
+        _locked("processors", fcntl.LOCK_EX if _is_exclusive(request.node) else fcntl.LOCK_SH),
         _locked(request.node.stash[DISK], fcntl.LOCK_EX),
     ):
         yield
@@ -69,10 +94,15 @@ def loop_disk(
 ) -> Iterator[throttled_disk.ThrottledDisk]:
     """The same disk for the tests of a worker, healthy and idle at the start of each."""
     yield shared_loop_disk
-    shared_loop_disk.thaw()
-    shared_loop_disk.idle()
+    heal(shared_loop_disk)
+
+
+def heal(loop_disk: throttled_disk.ThrottledDisk) -> None:
+    """Let it do whatever it can, with nothing to do."""
+    loop_disk.thaw()
+    loop_disk.idle()
     if throttled_disk.why_no_limit() is None:
-        shared_loop_disk.unlimit()
+        loop_disk.unlimit()
 
 
 @pytest.fixture
