@@ -379,7 +379,12 @@ class LabFleet:
         self._set_state(instance_id, "stopped")
 
     def start_instance(self, instance_id: str) -> None:
-        self._set_state(instance_id, "running")
+        """Start a stopped instance; EC2's LaunchTime is when it last started."""
+        with self.lock:
+            instance = self._find_instance(instance_id)
+            if instance.state == "stopped":
+                instance.launched_at = self.clock.now()
+            self._set_state(instance_id, "running")
 
     def set_instance_balance(
         self,

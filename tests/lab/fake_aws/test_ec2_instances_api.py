@@ -213,6 +213,23 @@ def test_an_instance_is_stopped_changed_and_started_as_in_ec2(lab, fleet):
     assert refusal(ec2.start_instances, InstanceIds=[INSTANCE])[0] == "IncorrectInstanceState"
 
 
+def test_a_start_renews_the_launch_time_as_in_ec2(lab):
+    ec2 = lab.client("ec2")
+
+    def launch_time():
+        [reservation] = ec2.describe_instances(InstanceIds=[INSTANCE])["Reservations"]
+        return reservation["Instances"][0]["LaunchTime"]
+
+    created_at = launch_time()
+    ec2.start_instances(InstanceIds=[INSTANCE])
+    assert launch_time() == created_at, "it was running"
+    ec2.stop_instances(InstanceIds=[INSTANCE])
+    lab.clock.advance(600)
+    assert launch_time() == created_at
+    ec2.start_instances(InstanceIds=[INSTANCE])
+    assert launch_time() == lab.clock.now().replace(microsecond=0)
+
+
 def test_monitoring_is_switched_as_in_ec2(lab, fleet):
     ec2 = lab.client("ec2")
     [monitored] = ec2.monitor_instances(InstanceIds=[INSTANCE])["InstanceMonitorings"]
