@@ -35,7 +35,7 @@ class HeldBackDocument(TypedDict):
     seconds: Count
     first_at: Instant
     certain: bool
-    """Whether it did: a bucket of its own was empty."""
+    """Whether it did: a bucket of its own, or of a volume, was empty."""
 
 
 class SpellDocument(TypedDict):
@@ -80,6 +80,9 @@ class SimulatedTypeDocument(TypedDict):
     first_empty_at: Instant | None
     at_maximum_s: Count
     enough: bool
+    """Whether it would have held nothing back, and would not if the load went on as it was.
+
+    False as well if it sustains no more than was served while the instance was out of credits."""
     enough_with_bursts: bool
     spells: list[InstanceSpellDocument]
     """The times in which at least one bucket was empty."""
@@ -106,14 +109,14 @@ class SimulationDocument(HeaderDocument):
     plan: PlannedVolumesDocument | None
     held_back: list[HeldBackDocument]
     throttled_s: Count
-    """For how long a bucket of its own was empty. If not 0, more was wanted than was served.
+    """For how long a bucket of its own, or of a volume, was empty. If not 0, more was wanted than was served.
 
     So each type may be empty more often than its numbers say."""
     target: SimulatedTypeDocument
     types: list[SimulatedTypeDocument]
-    """All types that were looked at, the target's family first, each in the order of the baselines."""
+    """All types that were looked at, the target's family first, each in the order of baselines and sizes."""
     smallest: list[str]
-    """The smallest of each family that would have held nothing of the served load back."""
+    """The smallest of each family that is enough for the load that was served."""
     left_out: list[str]
     failures: list[str]
     cost: ReadCostDocument

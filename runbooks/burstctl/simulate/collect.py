@@ -1,6 +1,6 @@
 """Collects what a study needs: the instance, its volumes, its load, and the types to play it on."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from fnmatch import fnmatchcase
@@ -88,9 +88,9 @@ def _collect(context: CommandContext, request: SimulationRequest) -> SimulationR
             fix="check the ID, the Region and the account",
         )
     now_s = services.clock()
-    metrics = _read_metrics(context, request, instance, now_s)
-    failures.texts += metrics.messages
     volumes = failures.catch(lambda: _read_volumes(context, request.instance_id, failures))
+    metrics = _read_metrics(context, request, instance, volumes or (), now_s)
+    failures.texts += metrics.messages
     types = _read_types(ec2, request, instance, region)
     try:
         after_plan = NO_CEILING if volumes is None else planned_ceiling(volumes, request.planned)
@@ -109,6 +109,8 @@ def _collect(context: CommandContext, request: SimulationRequest) -> SimulationR
             planned=request.planned,
             planned_ceiling=after_plan,
             daily_reset_s=request.daily_reset_s,
+            wanted_s=request.lookback.total_seconds(),
+            volume_balances=metrics.volume_balances,
         )
     )
     return SimulationReport(
@@ -147,12 +149,16 @@ def _read_volumes(context: CommandContext, instance_id: str, failures: _Failures
 
 
 def _read_metrics(
-    context: CommandContext, request: SimulationRequest, instance: Instance | None, now_s: float
+    context: CommandContext,
+    request: SimulationRequest,
+    instance: Instance | None,
+    volumes: Iterable[Volume],
+    now_s: float,
 ) -> InstanceMetrics:
     end_s = int(now_s - METRIC_LAG_S) // PERIOD_S * PERIOD_S
     start_s = end_s - int(request.lookback.total_seconds()) // PERIOD_S * PERIOD_S
     client = build_client(context.session, "cloudwatch", context.services.calls)
-    metrics = read_metrics(client, request.instance_id, start_s, end_s)
+    metrics = read_metrics(client, request.instance_id, volumes, start_s, end_s)
     if metrics.load:
         return metrics
     lookback_text = format_duration_literal(request.lookback)

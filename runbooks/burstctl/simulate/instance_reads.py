@@ -1,6 +1,6 @@
 """Reads an instance, its I/O of the last weeks, and instance types from AWS."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -12,7 +12,10 @@ from burstwatch.adapters.aws.ec2 import parse_ebs_limits
 from burstwatch.adapters.aws.errors import AwsError, FailureKind, translate_errors
 from burstwatch.adapters.aws.metric_history import DATAPOINTS_PER_S
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.gp2_bucket import EBS_IO
 from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.instances.larger_type import size_rank
 
 PERIOD_S: Final = 300
 """The period of EC2's metrics with basic monitoring; CloudWatch keeps it for 63 days."""
@@ -57,12 +60,14 @@ class InstanceType:
 class InstanceMetrics:
     """The I/O of an instance, and its own balances, which are empty if CloudWatch has none.
 
-    An interval is in ``load`` only if all four metrics have it.
+    An interval is in ``load`` only if all four metrics have it. ``volume_balances`` are those of the attached
+    volumes with credits, by ID, each since it was attached.
     """
 
     load: Sequence[LoadInterval]
     io_balance: Series
     throughput_balance: Series
+    volume_balances: Mapping[str, Series]
     messages: Sequence[str]
 
     def balance(self, kind: BucketKind) -> Series:
@@ -92,7 +97,7 @@ def read_instance(client: Any, instance_id: str) -> Instance | None:
 
 
 def read_instance_types(client: Any, patterns: Sequence[str]) -> list[InstanceType]:
-    """The types of the region whose names match, such as ``m7g.*``, in the order of their baselines.
+    """The types of the region whose names match, such as ``m7g.*``, the smallest first.
 
     Raises:
         AwsError: they could not be read.
@@ -108,7 +113,9 @@ def read_instance_types(client: Any, patterns: Sequence[str]) -> list[InstanceTy
     return sorted(types, key=_baseline_order)
 
 
-def read_metrics(client: Any, instance_id: str, start_s: int, end_s: int) -> InstanceMetrics:
+def read_metrics(
+    client: Any, instance_id: str, volumes: Iterable[Volume], start_s: int, end_s: int
+) -> InstanceMetrics:
     """What CloudWatch has of an instance from ``start_s``, a multiple of five minutes, to ``end_s``.
 
     With detailed monitoring, CloudWatch adds the minutes up.
@@ -120,8 +127,13 @@ def read_metrics(client: Any, instance_id: str, start_s: int, end_s: int) -> Ins
     balances = [
         MetricQuery(instance_id, kind.metric, "Minimum", "InstanceId", PERIOD_S) for kind in BucketKind
     ]
+    of_volumes = {
+        MetricQuery(volume.volume_id, EBS_IO.metric, "Minimum", period_s=PERIOD_S): volume
+        for volume in volumes
+        if volume.has_bucket
+    }
     reader = CloudWatchReader(client, workers=1, datapoints_per_s=DATAPOINTS_PER_S)
-    result = reader.read([*sums, *balances], start_s, end_s)
+    result = reader.read([*sums, *balances, *of_volumes], start_s, end_s)
     if result.unread:
         raise AwsError(next(iter(result.unread.values())))
     by_metric = [
@@ -144,6 +156,12 @@ def read_metrics(client: Any, instance_id: str, start_s: int, end_s: int) -> Ins
         ],
         io_balance=io_balance,
         throughput_balance=throughput_balance,
+        volume_balances={
+            volume.volume_id: result.series[query].since(
+                int(volume.attached_at.timestamp()) if volume.attached_at else 0
+            )
+            for query, volume in of_volumes.items()
+        },
         messages=[f"cloudwatch:GetMetricData returned: {message}" for message in result.messages],
     )
 
@@ -171,8 +189,8 @@ def _parse_type(description: Any) -> InstanceType:
     )
 
 
-def _baseline_order(instance_type: InstanceType) -> tuple[float, float, str]:
-    limits = instance_type.limits
+def _baseline_order(instance_type: InstanceType) -> tuple[float, float, int, str]:
+    limits, size = instance_type.limits, size_rank(instance_type.name)
     if limits is None:
-        return 0.0, 0.0, instance_type.name
-    return limits.baseline_throughput_mib_s, limits.baseline_iops, instance_type.name
+        return 0.0, 0.0, size, instance_type.name
+    return limits.baseline_throughput_mib_s, limits.baseline_iops, size, instance_type.name

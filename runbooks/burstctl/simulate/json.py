@@ -89,7 +89,7 @@ def _type_document(study: TypeStudy) -> "SimulatedTypeDocument":
         "empty_s": round(result.empty_s),
         "first_empty_at": format_instant(result.spells[0].start_s) if result.spells else None,
         "at_maximum_s": round(result.at_maximum_s),
-        "enough": result.is_sufficient,
+        "enough": study.is_enough,
         "enough_with_bursts": study.is_certain,
         "spells": [
             {**_spell_document(spell), "buckets": result.buckets_of(spell)} for spell in result.spells

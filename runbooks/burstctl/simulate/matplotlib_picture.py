@@ -42,7 +42,7 @@ def draw(report: SimulationReport, kind: str) -> bytes:
     with mpl.rc_context(RC_PARAMS), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         subject, study = describe_subject(report), report.study
-        answer = describe_answer(study.target, study.throttled_s)
+        answer = describe_answer(study)
         return render_figure(_draw_figure(report, subject, answer), kind, f"{subject}. {answer}")
 
 

@@ -1,9 +1,10 @@
 """The study of one instance: its load on another type, on the candidates, and what the load does not show."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import isfinite
+from statistics import fmean, median
 from typing import Final
 
 from burstctl.simulate.ceilings import Ceiling, PlannedVolume, limited_buckets
@@ -28,17 +29,40 @@ _ABOVE_LIMIT_SHARE: Final = 1.05
 """A load above a limit by more than this was never under it: the limit was another one then."""
 
 
+_TOLERANCE: Final = 1e-6
+"""Rounding errors, as a share of a rate."""
+
+_ROUNDING: Final = 1.02
+"""A rate up to this share of a limit is that limit. A judgement."""
+
+_ENOUGH_SHARE: Final = 0.9
+"""Data of a smaller share of the time that was wanted do not show what the load is. A judgement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fall:
+    """A bucket whose load is more, on average, than the type sustains: it is empty ``empty_in_s`` later."""
+
+    kind: BucketKind
+    mean_per_s: float
+    empty_in_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeStudy:
     """The load on one type; ``bounds_pct`` are the lowest balances whatever the bursts within intervals.
 
-    If it ``is_measured``, its own balances show when it was empty.
+    If it ``is_measured``, its own balances show when it was empty. ``fall`` is the bucket that the load would
+    empty first if it went on. A type ``is_below_served`` if it sustains no more than was served while the
+    instance was out of credits: it would have been out of them as well.
     """
 
     instance_type: InstanceType
     buckets: InstanceBuckets
     result: SimulationResult
     bounds_pct: dict[BucketKind, float]
+    fall: Fall | None = None
+    is_below_served: bool = False
     is_measured: bool = False
 
     @property
@@ -53,7 +77,12 @@ class TypeStudy:
     @property
     def is_certain(self) -> bool:
         """Whether nothing is held back, and no shape of the load within five minutes empties a bucket."""
-        return self.result.is_sufficient and min(self.bounds_pct.values()) > 0
+        return self.is_enough and min(self.bounds_pct.values()) > 0
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether it would have held nothing back, and would not if the load went on as it was."""
+        return self.result.is_sufficient and self.fall is None and not self.is_below_served
 
     def cannot_drain(self, kind: BucketKind) -> bool:
         """Whether the volumes cannot draw more than the type sustains, whatever the load is."""
@@ -65,7 +94,7 @@ class TypeStudy:
 class LimitReached:
     """What may have held the load back when it was measured, for how long, and when first.
 
-    ``is_certain`` if it did: a bucket of its own was empty.
+    ``is_certain`` if it did: a bucket of its own, or of a volume of it, was empty.
     """
 
     limit: str
@@ -79,7 +108,8 @@ class StudyInput:
     """What is known of an instance and its load; what could not be read is None.
 
     ``measured_on`` is the present type, ``ceiling`` the most that the attached volumes serve together, and
-    ``planned_ceiling`` the same after the plan.
+    ``planned_ceiling`` the same after the plan. ``volume_balances`` are those of the attached volumes with
+    credits, by ID. ``wanted_s`` is the time that was requested.
     """
 
     load: Sequence[LoadInterval]
@@ -92,6 +122,8 @@ class StudyInput:
     planned: Sequence[PlannedVolume]
     planned_ceiling: Ceiling
     daily_reset_s: int | None
+    wanted_s: float
+    volume_balances: Mapping[str, Series] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +156,13 @@ class Study:
 
     @property
     def throttled_s(self) -> float:
-        """For how long a bucket of its own was empty: what was wanted then is not known."""
+        """For how long a bucket of it or of a volume was empty: what was wanted then is not known."""
         return max((reached.seconds for reached in self.limits_reached if reached.is_certain), default=0.0)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the data are of much less than the time that was wanted."""
+        return self.end_s - self.start_s < _ENOUGH_SHARE * self.inputs.wanted_s
 
     @property
     def unknown_s(self) -> int:
@@ -133,10 +170,10 @@ class Study:
 
     @property
     def smallest(self) -> list[TypeStudy]:
-        """The smallest type of each family that would have held nothing back, in the order of baselines."""
+        """The smallest type of each family that is enough, in the order of baselines."""
         families: dict[str, TypeStudy] = {}
         for study in self.candidates:
-            if study.result.is_sufficient:
+            if study.is_enough:
                 families.setdefault(study.instance_type.family, study)
         return list(families.values())
 
@@ -153,10 +190,20 @@ def make_study(inputs: StudyInput) -> Study:
     ceiling, was_above = _effective_ceiling(inputs)
 
     own_balances = _balances_since_start(inputs)
+    served_when_empty = _served_when_empty(inputs, own_balances)
+    shows_measured = _is_any_empty(own_balances) and not _plan_lowers(inputs, own_balances)
 
     def study_type(instance_type: InstanceType) -> TypeStudy:
         study = _study_type(instance_type, inputs.load, ceiling, resets_at_s)
-        if instance_type != inputs.measured_on or inputs.planned or not _is_any_empty(own_balances):
+        study = replace(
+            study,
+            fall=_find_fall(study, inputs.load, resets_at_s),
+            is_below_served=any(
+                study.buckets.of(kind).refill_per_s <= served * _ROUNDING and not study.cannot_drain(kind)
+                for kind, served in served_when_empty.items()
+            ),
+        )
+        if instance_type != inputs.measured_on or not shows_measured:
             return study
         result = measured_result(study.result, inputs.load, own_balances, EMPTY_PCT)
         return replace(study, result=result, is_measured=True)
@@ -183,6 +230,50 @@ def _balances_since_start(inputs: StudyInput) -> dict[BucketKind, Series]:
     """The balances that are certainly those of the present type: it changes while an instance is stopped."""
     started_at_s = (inputs.instance.started_at_s if inputs.instance else None) or 0
     return {kind: series.since(int(started_at_s)) for kind, series in inputs.balances.items()}
+
+
+def _served_when_empty(
+    inputs: StudyInput, own_balances: Mapping[BucketKind, Series]
+) -> dict[BucketKind, float]:
+    """What was served a second while a bucket of the instance was empty; kinds that never were are left out.
+
+    It is the baseline of the type that the instance had, which is known only since it was started.
+    """
+    limits = inputs.measured_on.limits if inputs.measured_on else None
+    served = {}
+    for kind, series in inputs.balances.items():
+        empty_at_s = {at_s for at_s, pct in _pairs(series) if pct <= EMPTY_PCT}
+        rates = [interval.rate(kind) for interval in inputs.load if interval.start_s in empty_at_s]
+        if rates:
+            served[kind] = median(rates)
+        if limits is not None and min(own_balances[kind].values, default=100.0) <= EMPTY_PCT:
+            served[kind] = max(served.get(kind, 0.0), _baseline(limits, kind))
+    return served
+
+
+def _plan_lowers(inputs: StudyInput, own_balances: Mapping[BucketKind, Series]) -> bool:
+    """Whether the volumes could draw less from an empty bucket after the plan: then it is not as measured."""
+    return bool(inputs.planned) and any(
+        inputs.planned_ceiling.of(kind) < inputs.ceiling.of(kind)
+        for kind, series in own_balances.items()
+        if min(series.values, default=100.0) <= EMPTY_PCT
+    )
+
+
+def _find_fall(study: TypeStudy, load: Sequence[LoadInterval], resets_at_s: Sequence[int]) -> Fall | None:
+    """The bucket that is empty first if the load goes on; with daily resets, only of less than a day."""
+    if resets_at_s and load[-1].end_s - load[0].start_s >= DAY_S:
+        return None
+    falls = []
+    for kind in BucketKind:
+        bucket, own = study.buckets.of(kind), study.result.of(kind)
+        mean = min(bucket.burst_per_s, fmean(interval.rate(kind) for interval in load))
+        if bucket.capacity and not own.spells and mean > bucket.refill_per_s * (1 + _TOLERANCE):
+            credits_left = bucket.capacity * own.balances_pct[-1] / 100
+            falls.append(
+                Fall(kind=kind, mean_per_s=mean, empty_in_s=credits_left / (mean - bucket.refill_per_s))
+            )
+    return min(falls, key=lambda fall: fall.empty_in_s, default=None)
 
 
 def _is_any_empty(balances: Mapping[BucketKind, Series]) -> bool:
@@ -265,6 +356,14 @@ def _find_limits_reached(inputs: StudyInput) -> list[LimitReached]:
             is_certain=True,
         )
         for kind in BucketKind
+    ]
+    limits_reached += [
+        _reached(
+            f"the BurstBalance of {volume_id} was at most {EMPTY_PCT:g} %",
+            [at_s for at_s, pct in _pairs(series.since(inputs.load[0].start_s)) if pct <= EMPTY_PCT],
+            is_certain=True,
+        )
+        for volume_id, series in inputs.volume_balances.items()
     ]
     limits = inputs.measured_on.limits if inputs.measured_on else None
     started_at_s = inputs.instance.started_at_s if inputs.instance else None

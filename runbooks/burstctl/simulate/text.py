@@ -12,7 +12,7 @@ from burstctl.render.table import Table
 from burstctl.simulate.ceilings import Ceiling
 from burstctl.simulate.collect import SimulationReport
 from burstctl.simulate.simulation import BucketKind, EmptySpell, SimulationResult
-from burstctl.simulate.study import Study, TypeStudy
+from burstctl.simulate.study import Fall, Study, TypeStudy
 from burstwatch.core.durations import DAY_S, format_duration_literal
 from burstwatch.core.text import format_clock, format_count, format_duration, format_usd, sanitise
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
@@ -22,9 +22,6 @@ MAX_TYPES: Final = 16
 """Lines of the two tables; --json has all."""
 
 _MAX_NAME_CHARS: Final = 30
-_ENOUGH_SHARE: Final = 0.9
-"""Below this share of the time that was wanted, the answer has a warning."""
-
 _EMPTY_STYLE: Final = "bold red"
 _ENOUGH_STYLE: Final = "green"
 
@@ -66,11 +63,12 @@ def describe_subject(report: SimulationReport) -> str:
     return f"{subject}: {days:.1f} days until {_moment(study.end_s)} UTC"
 
 
-def describe_answer(study: TypeStudy, throttled_s: float) -> str:
+def describe_answer(whole_study: Study) -> str:
     """Say that m7g.large would have been empty 6 times, for 3 h 40 min in all, first on Tue 10 Nov.
 
-    If the load was throttled for ``throttled_s``, more may have been wanted, so more may have been empty.
+    If the load was throttled, more may have been wanted, so more may have been empty.
     """
+    study, throttled_s = whole_study.target, whole_study.throttled_s
     spells = study.result.spells
     if study.is_sustained:
         limits = study.instance_type.limits
@@ -84,14 +82,34 @@ def describe_answer(study: TypeStudy, throttled_s: float) -> str:
             f"{study.name} would not have been empty by the load that was served. Whether it is enough is not"
             f" known: for {format_duration(throttled_s)} less was served than was wanted."
         )
+    if not spells and study.fall is not None:
+        return f"{study.name} would {_not_in_data(whole_study)}, but {_describe_fall(study, study.fall)}"
     if not spells:
-        return f"{study.name} would never have been empty."
+        return f"{study.name} would {_not_or_never(whole_study)}."
     first, in_all = datetime.fromtimestamp(spells[0].start_s, UTC), format_duration(study.result.empty_s)
     least = " at least" if throttled_s else ""
     has_been = "was empty" if study.is_measured else f"would have been empty{least}"
     return (
         f"{study.name} {has_been} {_times(len(spells))}, for {in_all} in all, first on"
         f" {first:%a} {first.day} {first:%b} at {first:%H:%M} UTC."
+    )
+
+
+def _not_or_never(study: Study) -> str:
+    """Never, if the data are of the whole time that was wanted."""
+    return _not_in_data(study) if study.is_short else "never have been empty"
+
+
+def _not_in_data(study: Study) -> str:
+    return f"not have been empty in the {format_duration(study.end_s - study.start_s)} of data"
+
+
+def _describe_fall(study: TypeStudy, fall: Fall) -> str:
+    sustained = study.buckets.of(fall.kind).refill_per_s
+    return (
+        f"its {fall.kind.label} bucket falls: the load is {fall.mean_per_s:,.0f} {_unit_per_s(fall.kind)} on"
+        f" average, and the type sustains {sustained:,.0f}. If it goes on, the bucket is empty about"
+        f" {format_duration(fall.empty_in_s)} later."
     )
 
 
@@ -110,7 +128,7 @@ def print_notes(report: SimulationReport) -> None:
 def _answer(whole_study: Study) -> list[str]:
     study, throttled_s = whole_study.target, whole_study.throttled_s
     result = study.result
-    sentences = [describe_answer(study, throttled_s)]
+    sentences = [describe_answer(whole_study)]
     by_bucket = [kind for kind in BucketKind if result.of(kind).spells]
     if len(by_bucket) == 1:
         sentences.append(f"It is the {by_bucket[0].label} bucket ({by_bucket[0].metric}) that is empty.")
@@ -127,7 +145,7 @@ def _answer(whole_study: Study) -> list[str]:
         return sentences
     if study.is_certain and not study.is_sustained:
         sentences.append("That holds for any shape of the load within each five minutes.")
-    elif result.is_sufficient and not study.is_sustained:
+    elif study.is_enough and not study.is_sustained:
         sentences.append("That holds if the load within each five minutes is even: bursts could empty it.")
     return sentences
 
@@ -156,7 +174,7 @@ def _describe_smallest(study: Study) -> str:
         names = ", ".join(item.name for item in smallest)
         return f"The smallest that would not have been empty by the load that was served: {names}, or larger."
     parts = [f"{item.name}{'' if item.is_certain else ' (if the load is even)'}" for item in smallest]
-    return f"The smallest that would never have been empty: {', '.join(parts)}."
+    return f"The smallest that would {_not_or_never(study)}: {', '.join(parts)}."
 
 
 def _describe_volumes(report: SimulationReport) -> list[str]:
@@ -267,9 +285,9 @@ def _has_bucket(study: Study, kind: BucketKind) -> bool:
 
 def _describe_data(report: SimulationReport) -> list[str]:
     sentences = []
-    study, wanted_s = report.study, report.request.lookback.total_seconds()
+    study = report.study
     known_s = study.end_s - study.start_s
-    if known_s < _ENOUGH_SHARE * wanted_s:
+    if study.is_short:
         sentences.append(
             f"WARNING: CloudWatch has {format_duration(known_s)} of its I/O, not"
             f" {format_duration_literal(report.request.lookback)}:"
@@ -367,7 +385,7 @@ def _shown_types(study: Study) -> list[TypeStudy]:
 
 def _type_line(study: Study, item: TypeStudy) -> list[StyledText]:
     result = item.result
-    style = _ENOUGH_STYLE if result.is_sufficient else _EMPTY_STYLE
+    style = _ENOUGH_STYLE if item.is_enough else _EMPTY_STYLE
     style = "" if result.is_sufficient and study.throttled_s else style
     return [
         StyledText(item.name, "bold" if item is study.target else ""),
@@ -386,6 +404,8 @@ def _describe_outcome(item: TypeStudy, *, is_throttled: bool) -> str:
         return f"at its maximum {format_duration(result.at_maximum_s)}"
     if is_throttled and not item.is_sustained:
         return "not known"
+    if item.fall is not None:
+        return "if it goes on"
     return "never" if item.is_certain else "never if even"
 
 

@@ -72,12 +72,12 @@ def larger_types(
         and candidate.baseline_throughput_mib_s >= (load.mib_s or 0)
     }
     ordered = sorted(
-        fitting, key=lambda name: (fitting[name].baseline_throughput_mib_s, _size_rank(name), name)
+        fitting, key=lambda name: (fitting[name].baseline_throughput_mib_s, size_rank(name), name)
     )
     return ordered[:count]
 
 
-def _size_rank(instance_type: str) -> int:
+def size_rank(instance_type: str) -> int:
     """``large`` is below ``xlarge``, and that below ``2xlarge``; a size such as ``metal`` is last."""
     size = instance_type.partition(".")[2]
     if size in _SMALL_SIZES:

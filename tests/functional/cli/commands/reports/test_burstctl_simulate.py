@@ -285,6 +285,93 @@ def test_a_smaller_type_would_have_been_empty_at_least_as_often(cli, throttled):
     assert "t3.small would have been empty at least once" in answer
 
 
+def test_a_type_that_sustains_no_more_than_was_served_while_throttled_is_not_named_as_enough(cli, throttled):
+    # t3.nano sustains 250 IOPS, and its full bucket of 20,790,000 would have lasted for what was served
+    document = cli.run("simulate", INSTANCE, "--to", "t3.nano", "--types", "m5.*", "--json").document
+    assert document["smallest"] == ["t3.large", "m5.xlarge"]
+    by_name = {entry["instance_type"]: entry for entry in document["types"]}
+    assert not by_name["m5.large"]["enough"]
+    enough = topic(cli.run("simulate", INSTANCE, "--to", "t3.nano"), "Enough")
+    assert enough == (
+        "The smallest that would not have been empty by the load that was served: t3.large, or larger."
+    )
+
+
+@pytest.mark.parametrize("plan", ["gp3:6000:250", "gp3:3000:125"])
+def test_a_plan_that_adds_a_volume_does_not_make_a_type_enough_that_was_empty(cli, throttled, plan):
+    result = cli.run("simulate", INSTANCE, "--with-volume", plan)
+    document = cli.run("simulate", INSTANCE, "--with-volume", plan, "--json").document
+    assert topic(result, "Answer").startswith("m5.large was empty once, for 3 h 00 min in all")
+    assert topic(result, "Enough").endswith("by the load that was served: m5.xlarge, or larger.")
+    assert document["smallest"] == ["m5.xlarge"]
+
+
+def test_a_plan_that_cannot_drain_the_bucket_makes_the_type_enough(cli, throttled):
+    [volume] = throttled.fleet
+    plan = f"{volume.volume_id}=gp3:3000:125"
+    document = cli.run("simulate", INSTANCE, "--with-volume", plan, "--json").document
+    assert not document["target"]["measured"]
+
+
+def test_a_balance_of_an_earlier_type_shows_that_the_load_was_throttled_and_nothing_else(cli, throttled):
+    throttled.fleet.instances[INSTANCE].launched_at = START - timedelta(minutes=10)
+    throttled.fleet.instances[INSTANCE].instance_type = "m5.xlarge"
+    result = cli.run("simulate", INSTANCE, "--types", "t3.*")
+    document = cli.run("simulate", INSTANCE, "--types", "t3.*", "--json").document
+    assert not document["target"]["measured"]
+    assert topic(result, "Answer").startswith("m5.xlarge would not have been empty by the load that was")
+    # m5.large sustains what was served when it was empty: 3,600
+    assert document["smallest"] == ["m5.xlarge", "t3.large"]
+
+
+def test_a_load_above_the_baseline_empties_the_bucket_later_if_it_goes_on(cli, lab, monkeypatch):
+    # t3.nano sustains 250 and holds (11,800 - 250) x 1,800 = 20,790,000: at 2,000 a second 198 min
+    publish_load(monkeypatch, lambda at_s: 2_000 if at_s >= END_S - HOUR_S else None, operation_kib=4)
+    add_instance(lab, "t3.large", volume_iops=6_000)
+    result = cli.run("simulate", INSTANCE, "--to", "t3.nano")
+    document = cli.run("simulate", INSTANCE, "--to", "t3.nano", "--json").document
+    assert topic(result, "Answer") == (
+        "t3.nano would not have been empty in the 60 min of data, but its I/O bucket falls: the load is 2,000"
+        " IOPS on average, and the type sustains 250. If it goes on, the bucket is empty about 2 h 18 min"
+        " later."
+    )
+    assert "t3.nano" not in document["smallest"]
+    assert not document["target"]["enough"]
+    [line] = [line for line in result.out.splitlines() if line.startswith("t3.nano")]
+    assert "if it goes on" in line
+
+
+def test_without_two_weeks_of_data_the_answer_is_about_the_data(cli, lab, monkeypatch):
+    publish_load(monkeypatch, lambda at_s: 20 if at_s >= END_S - HOUR_S else None)
+    add_instance(lab, "m5.large")
+    result = cli.run("simulate", INSTANCE)
+    assert topic(result, "Answer").startswith("m5.large would not have been empty in the 60 min of data.")
+    assert topic(result, "Enough") == (
+        "The smallest that would not have been empty in the 60 min of data: m5.large."
+    )
+
+
+def test_a_volume_without_credits_throttled_the_load(cli, lab, monkeypatch):
+    publish_load(monkeypatch, lambda _: 300.0, operation_kib=4)
+    add_instance(lab, "m5.large", volume_iops=None)
+    volume_id = add_lab_volume(lab, "root", size_gib=100, instance_id=INSTANCE, balance_pct=0)
+    lab.fleet.set_load(volume_id, "steady:2900")
+    lab.clock.advance(4 * HOUR_S)
+    result = cli.run("simulate", INSTANCE)
+    assert f"the BurstBalance of {volume_id} was at most 1 % for" in topic(result, "Measured")
+    assert "less was served than was wanted" in topic(result, "Answer")
+
+
+def test_of_types_with_the_same_limits_the_smallest_is_named(cli, lab, monkeypatch):
+    # t3.large, t3.xlarge and t3.2xlarge sustain the same
+    publish_load(monkeypatch, lambda _: 3_000.0, operation_kib=4)
+    add_instance(lab, "t3.large")
+    document = cli.run("simulate", INSTANCE, "--json").document
+    assert document["smallest"] == ["t3.large"]
+    names = [entry["instance_type"] for entry in document["types"]]
+    assert names[-3:] == ["t3.large", "t3.xlarge", "t3.2xlarge"]
+
+
 def test_without_balances_a_load_at_the_baseline_is_warned_about(cli, lab, monkeypatch):
     publish_load(monkeypatch, lambda at_s: 3_600 if at_s >= END_S - HOUR_S else 100)
     add_instance(lab, "m5.large")
