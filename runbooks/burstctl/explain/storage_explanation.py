@@ -227,12 +227,14 @@ def _recommended_change(explanation: StorageExplanation) -> _Change | None:
     change = evidence.storage_recommendation()
     if isinstance(change, NoStorageChange):
         return _Change(action=change.next_step, reasons=[capitalise(change.reason)])
-    prices = f"{format_usd(change.after_usd_per_month)} a month instead of"
+    first = evidence.class_first(explanation.region)
+    command = f"{change.command} --region {explanation.region}"
     return _Change(
-        action=f"{change.command} --region {explanation.region}",
+        action=command if first is None else first.action,
         reasons=[
+            *([] if first is None else [*first.reasons, f"Only then the storage: {command}"]),
             *change.reasons,
-            f"It costs {prices} {format_usd(change.before_usd_per_month)} (us-east-1 list prices).",
+            f"It costs {change.price}.",
             f"After the change: {change.tightest_bucket.removeprefix('None: ')}",
         ],
         cautions=change.cautions,

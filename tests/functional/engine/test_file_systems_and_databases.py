@@ -203,6 +203,30 @@ def test_the_buckets_of_the_class_are_watched_and_a_faster_storage_is_not_advise
     assert "--db-instance-class db.m5.2xlarge" in alert.action
 
 
+def test_an_alert_has_the_cautions_of_the_command_that_it_proposes(watch, lab, recorder):
+    add_database(lab, free_gib=2)
+    warm_up(lab)
+    watch_for(watch, lab, 10)
+    lab.fleet.databases.set_load("orders", "steady:2500@16%30")
+    _, alert = until_alert(watch, lab, recorder, DRAINING, within_min=40)
+    text = "\n".join(format_sentences(alert))
+    assert "Caution: 2 GiB are free" in text
+    assert "AWS refuses it until the optimization ends." in text
+    assert "Caution: Its status is then storage-optimization for hours" in text
+
+
+def test_a_class_without_credits_comes_before_the_storage(watch, lab, recorder):
+    """A t3.micro sustains 500 IOPS; 100 GiB of gp2 with credits serve 3,000."""
+    add_database(lab, instance_class="db.t3.micro", io_pct=0, load="steady:2900@4%50", balance_pct=30)
+    warm_up(lab)
+    lab.fleet.databases.set_load("orders", "steady:490@4%50")
+    tick(watch, lab, minutes=10)
+    lab.fleet.databases.set_load("orders", "steady:2900@4%50")
+    _, alert = until_alert(watch, lab, recorder, EXHAUSTED, within_min=30)
+    assert "--db-instance-class db.t3." in alert.action
+    assert "--storage-type" not in alert.action
+
+
 def test_replicas_are_watched_each_with_its_own_storage(watch, lab, recorder):
     add_database(lab, "main")
     add_database(lab, "copy", replica_of="main", load="steady:3000@16%0", balance_pct=10)

@@ -724,6 +724,7 @@ def format_sentences(alert: Alert) -> list[str]:
         *(f"{sentence}." for sentence in alert.evidence.get("witness", ())),
         *alert.evidence.get("host_says", ()),
         *(f"{reason}." for reason in alert.evidence.get("proposal", ())[-1:]),
+        *(f"Caution: {caution}." for caution in alert.evidence.get("cautions", ())),
         _act_at_sentence(alert),
         alert.evidence.get("held"),
         *(f"Tags: {fault}." for fault in alert.evidence.get("tag_faults", ())),

@@ -37,7 +37,7 @@ class Recommendation:
     The last of its ``reasons`` has the price, and the ``caveat``: what the modifications of the day change.
     ``settled_target`` has the target's price; None where the target may yet change: with a caveat it is a
     substitute, and without operations its demand is not known. ``instance_effect`` says which bucket of its
-    instance the change makes the next to be empty.
+    instance the change makes the next to be empty. ``cautions`` are what to know before the command is run.
     """
 
     action: str
@@ -46,6 +46,7 @@ class Recommendation:
     caveat: str | None = None
     settled_target: Target | None = None
     instance_effect: str | None = None
+    cautions: tuple[str, ...] = ()
 
 
 def recommend(

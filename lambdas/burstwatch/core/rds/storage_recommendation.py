@@ -23,7 +23,7 @@ from typing import Final
 from burstwatch.core.buckets.bucket import Bucket
 from burstwatch.core.definition import DefinitionChange, Vocabulary, change_definition
 from burstwatch.core.durations import DAY_S
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.sizing import EMPTY_PCT, InstanceLimits
 from burstwatch.core.rds.db_instance import AVAILABLE, DbInstance
 from burstwatch.core.rds.rds_buckets import class_buckets, gp2_storage_mib_s, no_storage_bucket_reason
 from burstwatch.core.rds.storage_options import StorageOption, nearest_allowed
@@ -53,6 +53,7 @@ _OPTIMIZATION_CAUTION: Final = (
     " 24 hours."
 )
 _GIB: Final = 2**30
+_FULL_PCT: Final = 100
 _VOCABULARY: Final = Vocabulary(
     terraform="aws_db_instance", cloudformation="AWS::RDS::DBInstance", cdk="rds.DatabaseInstance"
 )
@@ -62,19 +63,30 @@ _VOCABULARY: Final = Vocabulary(
 class StorageLoad:
     """What was measured recently; None where it was not.
 
-    ``peak_mib_s`` is the highest ReadThroughput + WriteThroughput, in MiB/s. ``free_loss_per_day`` is by how
-    many bytes FreeStorageSpace fell in the last day, negative if it rose.
+    ``peak_mib_s`` is the highest ReadThroughput + WriteThroughput, in MiB/s. If it ``was_throttled`` at some
+    time of the day, because credits of the storage or the class were empty, more may have been wanted.
+    ``free_loss_per_day`` is by how many bytes FreeStorageSpace fell in the last day, negative if it rose.
+    ``class_io_pct`` and ``class_byte_pct`` are the balances of the class now.
 
     Raises:
         ValueError: a value is not finite, or the peak or the free storage is negative.
     """
 
     peak_mib_s: float | None = None
+    was_throttled: bool = False
+    class_io_pct: float | None = None
+    class_byte_pct: float | None = None
     free_bytes: float | None = None
     free_loss_per_day: float | None = None
 
     def __post_init__(self) -> None:
-        for value, lowest in ((self.peak_mib_s, 0.0), (self.free_bytes, 0.0), (self.free_loss_per_day, None)):
+        for value, lowest in (
+            (self.peak_mib_s, 0.0),
+            (self.class_io_pct, 0.0),
+            (self.class_byte_pct, 0.0),
+            (self.free_bytes, 0.0),
+            (self.free_loss_per_day, None),
+        ):
             if value is not None and not (isfinite(value) and (lowest is None or value >= lowest)):
                 raise ValueError(f"a measurement of {value} cannot be; give a number, or None")
 
@@ -84,7 +96,8 @@ class StorageChange:
     """The change to gp3: None for a number that must be omitted or stays as it is.
 
     ``grow_to_gib`` is the new size, if the present one is too small for the throughput that was measured.
-    ``tightest_bucket`` says which bucket may run out afterwards. ``cautions`` are what to know before.
+    ``extra`` is what is not in the two prices, or "". ``tightest_bucket`` says which bucket may run out
+    afterwards. ``cautions`` are what to know before.
     """
 
     iops: int | None
@@ -92,11 +105,19 @@ class StorageChange:
     grow_to_gib: int | None
     before_usd_per_month: float
     after_usd_per_month: float
+    extra: str
     reasons: tuple[str, ...]
     cautions: tuple[str, ...]
     tightest_bucket: str
     command: str
     definition: DefinitionChange
+
+    @property
+    def price(self) -> str:
+        """``$46.00 a month instead of $23.00 (us-east-1 list prices)``, and what is not in it."""
+        after, before = format_usd(self.after_usd_per_month), format_usd(self.before_usd_per_month)
+        extra = f", plus {self.extra}" if self.extra else ""
+        return f"{after} a month instead of {before} (us-east-1 list prices){extra}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,16 +173,17 @@ def recommend_storage(
         grow_to_gib=grow_to_gib,
         before_usd_per_month=storage_usd_per_month(database, database.allocated_gib),
         after_usd_per_month=storage_usd_per_month(database, gp3.size_gib),
+        extra=_extra(database, gp3),
         reasons=tuple(_reasons(database, load, gp3)),
         cautions=tuple(_cautions(database, load, gp3, is_checked=options is not None)),
-        tightest_bucket=_tightest_bucket(database, gp3, limits),
+        tightest_bucket=_tightest_bucket(database, load, gp3, limits),
         command=modify_command(database.identifier, grow_to_gib, iops, mib_s),
         definition=_definition(database, grow_to_gib, iops, mib_s),
     )
 
 
 def storage_usd_per_month(database: DbInstance, size_gib: int) -> float:
-    """The price of gp2 or gp3 of this size, without throughput above the included one."""
+    """The price of gp2 or gp3 of this size, without IOPS and throughput above the included ones."""
     copies = 2 if database.multi_az else 1
     return round(size_gib * USD_PER_GIB * copies, 6)
 
@@ -242,7 +264,7 @@ def _reasons(database: DbInstance, load: StorageLoad, gp3: _Gp3) -> list[str]:
 def _cautions(database: DbInstance, load: StorageLoad, gp3: _Gp3, *, is_checked: bool) -> list[str]:
     cautions = [_OPTIMIZATION_CAUTION]
     cautions += _throughput_cautions(database, load, gp3)
-    cautions += _free_storage_cautions(database, load)
+    cautions += _free_storage_cautions(database, load, gp3)
     if gp3.size_gib != database.allocated_gib:
         extra = storage_usd_per_month(database, gp3.size_gib - database.allocated_gib)
         cautions.append(
@@ -263,11 +285,16 @@ def _cautions(database: DbInstance, load: StorageLoad, gp3: _Gp3, *, is_checked:
 def _throughput_cautions(database: DbInstance, load: StorageLoad, gp3: _Gp3) -> list[str]:
     """Compare the throughput after the change with that of gp2 and with what was measured."""
     gp2_mib_s = gp2_storage_mib_s(database)
-    included = GP3_MIB_S if database.is_sql_server else GP3_STRIPED_MIB_S
     cautions = []
-    if not gp3.is_fixed and gp3.mib_s > included:
-        cautions.append(f"gp3 includes {included} MiB/s; the {gp3.mib_s - included} more are billed extra.")
-    if gp3.mib_s < gp2_mib_s:
+    if extra := _extra(database, gp3):
+        cautions.append(f"AWS bills {extra}.")
+    if load.was_throttled and load.peak_mib_s is not None and gp3.mib_s < gp2_mib_s:
+        cautions.append(
+            f"The highest throughput falls from {gp2_mib_s:,} to {gp3.mib_s:,} MiB/s. {load.peak_mib_s:,.0f}"
+            " MiB/s were measured, but it was without credits at some time of the day, so more may have been"
+            " wanted."
+        )
+    elif gp3.mib_s < gp2_mib_s:
         fall = f"The highest throughput falls from {gp2_mib_s:,} to {gp3.mib_s:,} MiB/s"
         if load.peak_mib_s is None:
             cautions.append(
@@ -280,12 +307,30 @@ def _throughput_cautions(database: DbInstance, load: StorageLoad, gp3: _Gp3) -> 
     return cautions
 
 
-def _free_storage_cautions(database: DbInstance, load: StorageLoad) -> list[str]:
+def _extra(database: DbInstance, gp3: _Gp3) -> str:
+    """The IOPS and the throughput that gp3 does not include; RDS has prices of its own for them."""
+    if gp3.is_fixed:
+        return ""
+    iops, mib_s = (GP3_IOPS, GP3_MIB_S) if database.is_sql_server else (GP3_STRIPED_IOPS, GP3_STRIPED_MIB_S)
+    parts = [
+        f"{wanted - included:,} {unit} above the included {included:,}"
+        for wanted, included, unit in ((gp3.iops, iops, "IOPS"), (gp3.mib_s, mib_s, "MiB/s"))
+        if wanted > included
+    ]
+    return f"{' and '.join(parts)} at the prices of RDS" if parts else ""
+
+
+def _free_storage_cautions(database: DbInstance, load: StorageLoad, gp3: _Gp3) -> list[str]:
     """A warning if the free storage may run out before the optimization ends."""
     if load.free_bytes is None:
         return []
     free = f"{load.free_bytes / _GIB:,.0f} GiB are free"
-    advice = "Add storage in the same command, because AWS refuses it until the optimization ends."
+    added_gib = gp3.size_gib - database.allocated_gib
+    advice = (
+        f"The command adds {added_gib:,} GiB; AWS refuses more until the optimization ends."
+        if added_gib
+        else "Add storage in the same command, because AWS refuses it until the optimization ends."
+    )
     if load.free_loss_per_day is not None and load.free_loss_per_day > 0:
         lasts_s = load.free_bytes / load.free_loss_per_day * DAY_S
         if lasts_s <= OPTIMIZATION_S:
@@ -297,8 +342,10 @@ def _free_storage_cautions(database: DbInstance, load: StorageLoad) -> list[str]
     return []
 
 
-def _tightest_bucket(database: DbInstance, gp3: _Gp3, limits: InstanceLimits | None) -> str:
-    """Which bucket may run out after the change: gp3 has none, the class may."""
+def _tightest_bucket(
+    database: DbInstance, load: StorageLoad, gp3: _Gp3, limits: InstanceLimits | None
+) -> str:
+    """Which bucket may run out after the change, by what it holds now: gp3 has none, the class may."""
     if limits is None:
         return f"Not known: the EBS limits of {database.instance_class} were not read."
     changed = replace(
@@ -310,20 +357,34 @@ def _tightest_bucket(database: DbInstance, gp3: _Gp3, limits: InstanceLimits | N
     )
     io, throughput = class_buckets(changed, limits)
     lasting = [
-        (_lasts_s(bucket), name, sustained)
-        for bucket, name, sustained in (
-            (io, "EBSIOBalance%", f"{limits.baseline_iops:,} IOPS"),
-            (throughput, "EBSByteBalance%", f"{limits.baseline_throughput_mib_s:,.0f} MiB/s"),
+        (_lasts_s(bucket) * _share(balance_pct), name, sustained, balance_pct)
+        for bucket, name, sustained, balance_pct in (
+            (io, "EBSIOBalance%", f"{limits.baseline_iops:,} IOPS", load.class_io_pct),
+            (
+                throughput,
+                "EBSByteBalance%",
+                f"{limits.baseline_throughput_mib_s:,.0f} MiB/s",
+                load.class_byte_pct,
+            ),
         )
         if bucket.highest_drain_per_s and bucket.capacity
     ]
     if not lasting:
         return f"None: {database.instance_class} has no EBS bucket that this storage can drain."
-    lasts_s, name, sustained = min(lasting)
-    return (
-        f"{name} of {database.instance_class}: it sustains {sustained}, and a full bucket lasts"
-        f" {format_rounded_duration(lasts_s)} at least."
-    )
+    lasts_s, name, sustained, balance_pct = min(lasting, key=lambda bucket: bucket[0])
+    limit = f"{name} of {database.instance_class}: it sustains {sustained}"
+    if balance_pct is not None and balance_pct <= EMPTY_PCT:
+        return f"{limit}, and the bucket is empty already."
+    if balance_pct is not None and round(balance_pct) < _FULL_PCT:
+        return (
+            f"{limit}, and the {balance_pct:.0f} % that are left now last"
+            f" {format_rounded_duration(lasts_s)} at full load."
+        )
+    return f"{limit}, and a full bucket lasts {format_rounded_duration(lasts_s)} at least."
+
+
+def _share(balance_pct: float | None) -> float:
+    return 1.0 if balance_pct is None else balance_pct / _FULL_PCT
 
 
 def _lasts_s(bucket: Bucket) -> float:

@@ -7,6 +7,7 @@ from typing import Final
 
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.resource import Resource
+from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.ebs.hdd_bucket import HDD_RATES
 from burstwatch.core.ebs.pricing import PRICE_SOURCE, US_EAST_1, Configuration, VolumeType, usd_per_month
 from burstwatch.core.ebs.sizing import EMPTY_PCT, GP3_MIN_MIB_S, TYPE_LIMITS, InstanceLimits
@@ -48,6 +49,11 @@ def advise_hdd(assessment: Assessment, location: AwsLocation) -> Recommendation:
     )
 
 
+def is_empty(assessment: Assessment) -> bool:
+    """Whether its bucket has no credits now."""
+    return assessment.sample is not None and assessment.sample.value <= EMPTY_PCT
+
+
 @dataclass(frozen=True, slots=True)
 class Demand:
     """The load that a larger type must sustain, and how it compares with the baseline, in words."""
@@ -57,19 +63,20 @@ class Demand:
 
 
 def describe_demand(
-    assessment: Assessment,
+    kind: BucketKind,
     limits: InstanceLimits,
     load: InstanceLoad,
     volumes: tuple[float | None, float | None],
+    *,
+    is_empty: bool,
 ) -> Demand:
     """The measured load; if its credits are empty and held it back, the load that its volumes can serve."""
-    unit, sample = assessment.kind.rate_unit, assessment.sample
-    is_iops = unit == "IOPS"
-    sustained = f"{assessment.bucket.refill_per_s:,.4g} {unit}"
+    is_iops = kind.rate_unit == "IOPS"
+    baseline = limits.baseline_iops if is_iops else limits.baseline_throughput_mib_s
+    sustained = f"{baseline:,.4g} {kind.rate_unit}"
     measured = load.iops if is_iops else load.mib_s
     if measured is None:
         return Demand(load, sustained)
-    is_empty = sample is not None and sample.value <= EMPTY_PCT
     possible = possible_load(load, limits, volumes, is_out_of_iops=is_iops) if is_empty else None
     if possible is None:
         return Demand(load, f"{sustained}, and its volumes served up to {measured:,.4g}")
@@ -91,7 +98,7 @@ def advise_instance(
 ) -> Recommendation:
     """The larger types that sustain the load, and the commands; an instance is stopped for the change."""
     volumes = instance.volumes_iops, instance.volumes_mib_s
-    demand = describe_demand(assessment, limits, load, volumes)
+    demand = describe_demand(assessment.kind, limits, load, volumes, is_empty=is_empty(assessment))
     baseline = f"{instance.instance_type} sustains {demand.sentence_part}"
     types = larger_types(limits, demand.load, family)
     if not types:

@@ -89,6 +89,7 @@ def _make_due_alert(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any]
             "mode": str(settings.mode),
             "tag_faults": list(settings.faults),
             "proposal": list(recommendation.reasons if recommendation else ()),
+            "cautions": list(recommendation.cautions if recommendation else ()),
             "act_at": evaluation.act_rule.to_document() if evaluation.act_rule else None,
         }
         | describe_host_stall(evaluation.state.stall, context.now_s),

@@ -1,7 +1,7 @@
 """What is read of a database in trouble: its load, what AWS allows, and the storage or class that fits."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from burstwatch.core.buckets.outlook import describe_outlook
 from burstwatch.core.buckets.series import PERIOD_S, Series, sum_of
 from burstwatch.core.buckets.units import format_limit
 from burstwatch.core.durations import DAY_S
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.sizing import EMPTY_PCT, InstanceLimits
 from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.instances.larger_type import InstanceLoad, larger_types
 from burstwatch.core.location import AwsLocation
@@ -25,10 +25,13 @@ from burstwatch.core.metric_spec import MetricSpec
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.rds.db_instance import DbInstance
 from burstwatch.core.rds.rds_buckets import (
+    RDS_CLASS_IO,
+    RDS_CLASS_THROUGHPUT,
     RDS_IO,
     describe_class_limit,
     describe_cpu_credits,
     describe_rds_outlook,
+    storage_bucket,
     storage_limits,
 )
 from burstwatch.core.rds.storage_options import StorageOption
@@ -38,8 +41,7 @@ from burstwatch.core.rds.storage_recommendation import (
     StorageLoad,
     recommend_storage,
 )
-from burstwatch.core.text import format_usd
-from burstwatch.core.watch.advice import describe_demand
+from burstwatch.core.watch.advice import describe_demand, is_empty
 from burstwatch.core.watch.witness import capitalise, lead_sentences
 
 _DAY_PERIOD_S: Final = 300
@@ -61,6 +63,8 @@ RDS_DAY_METRICS: Final = {
     "write_peak": MetricSpec("WriteThroughput", "Maximum", _DAY_PERIOD_S),
     "free": MetricSpec("FreeStorageSpace", "Minimum", _DAY_PERIOD_S),
     "cpu_credits": MetricSpec("CPUCreditBalance", "Minimum", _DAY_PERIOD_S),
+    "class_io": MetricSpec(RDS_CLASS_IO.metric, "Minimum", _DAY_PERIOD_S),
+    "class_bytes": MetricSpec(RDS_CLASS_THROUGHPUT.metric, "Minimum", _DAY_PERIOD_S),
 }
 """What its storage and class must serve: the busiest minutes of a day."""
 RDS_HISTORY_SPAN_S: Final = BALANCE_HISTORY_S
@@ -108,9 +112,46 @@ class RdsEvidence:
             loss_per_day = (free.values[0] - free.values[-1]) / elapsed_s * DAY_S
         return StorageLoad(
             peak_mib_s=None if peak is None else peak / _MIB,
+            was_throttled=any(
+                min(self._last_day(name).values, default=100.0) <= EMPTY_PCT
+                for name in ("balance_history", "class_io", "class_bytes")
+            ),
+            class_io_pct=self._newest("class_io"),
+            class_byte_pct=self._newest("class_bytes"),
             free_bytes=free.values[-1] if free else None,
             free_loss_per_day=loss_per_day,
         )
+
+    def _last_day(self, name: str) -> Series:
+        series = self.series.get(name, Series())
+        return series.since(series.starts_at_s[-1] - DAY_S) if series else series
+
+    def _newest(self, name: str) -> float | None:
+        series = self.series.get(name)
+        return series.values[-1] if series else None
+
+    @property
+    def empty_class_bucket(self) -> BucketKind | None:
+        """The bucket of its class that holds it back now more than its storage does.
+
+        The storage without credits serves its baseline, which may be less than what the class sustains.
+        """
+        limits, storage = self.database.limits, storage_bucket(self.database)
+        iops, mib_s = storage_limits(self.database)
+        storage_pct = self._newest("balance_history")
+        if limits is None:
+            return None
+        if storage is not None and storage_pct is not None and storage_pct <= EMPTY_PCT:
+            iops, mib_s = int(storage.refill_per_s), 0
+        for kind, name, sustained, served in (
+            (RDS_CLASS_IO, "class_io", limits.baseline_iops, iops),
+            (RDS_CLASS_THROUGHPUT, "class_bytes", limits.baseline_throughput_mib_s, mib_s),
+        ):
+            balance_pct = self._newest(name)
+            is_slower = served is None or sustained <= served
+            if balance_pct is not None and balance_pct <= EMPTY_PCT and is_slower:
+                return kind
+        return None
 
     def storage_recommendation(self) -> StorageChange | NoStorageChange:
         """What the storage should become, once."""
@@ -119,30 +160,37 @@ class RdsEvidence:
     def advise(self, assessment: Assessment, location: AwsLocation) -> Recommendation:
         """Storage without credits, or a class that sustains the load: whichever has the bucket."""
         if assessment.kind is not RDS_IO:
-            return self._advise_class(assessment, location)
+            return self.advise_class(assessment.kind, location.region, is_empty=is_empty(assessment))
         change = self.storage_recommendation()
         if isinstance(change, NoStorageChange):
             return Recommendation(action=change.next_step, reasons=(change.reason,))
-        price = (
-            f"{format_usd(change.after_usd_per_month)} a month instead of"
-            f" {format_usd(change.before_usd_per_month)} (us-east-1 list prices)"
-        )
+        first = self.class_first(location.region)
         # the last reason is the one that an alert has room for
-        cautions = [caution.rstrip(".") for caution in change.cautions]
-        reason = change.reasons[0].rstrip(".")
+        reason = f"{change.reasons[0].rstrip('.')}; {change.price}"
+        cautions = tuple(caution.rstrip(".") for caution in change.cautions)
+        if first is not None:
+            explain = f"burstctl explain {self.database.resource_id}"
+            return replace(first, instance_effect=f"Its storage comes after that: `{explain}` has the change")
         return Recommendation(
             action=f"{change.command} --region {location.region}",
-            reasons=(*change.reasons[1:], *cautions, f"{reason}; {price}"),
+            reasons=(*change.reasons[1:], *cautions, reason),
+            cautions=cautions,
             instance_effect=f"After the change: {change.tightest_bucket.removeprefix('None: ').rstrip('.')}",
         )
 
-    def _advise_class(self, assessment: Assessment, location: AwsLocation) -> Recommendation:
+    def class_first(self, region: str) -> Recommendation | None:
+        """The change of the class, if that holds it back now: before it, faster storage does not help."""
+        kind = self.empty_class_bucket
+        return None if kind is None else self.advise_class(kind, region, is_empty=True)
+
+    def advise_class(self, kind: BucketKind, region: str, *, is_empty: bool) -> Recommendation:
+        """A class that sustains the load; the change restarts the database."""
         database, limits = self.database, self.database.limits
         iops = _highest_sum(self.series.get("read_iops_peak"), self.series.get("write_iops_peak"))
         load = InstanceLoad(iops=iops, mib_s=self.storage_load.peak_mib_s)
         types, baseline = [], f"{database.instance_class} has an EBS baseline"
         if limits is not None:
-            demand = describe_demand(assessment, limits, load, storage_limits(database))
+            demand = describe_demand(kind, limits, load, storage_limits(database), is_empty=is_empty)
             baseline = f"{database.instance_class} sustains {demand.sentence_part}"
             types = larger_types(limits, demand.load, self.family)
         if not types:
@@ -158,7 +206,7 @@ class RdsEvidence:
         return Recommendation(
             action=(
                 f"aws rds modify-db-instance --db-instance-identifier {database.identifier}"
-                f" --db-instance-class {chosen} --apply-immediately --region {location.region}"
+                f" --db-instance-class {chosen} --apply-immediately --region {region}"
             ),
             reasons=(reason,),
         )

@@ -175,6 +175,7 @@ def test_an_alert_is_one_document():
             "mode": "propose",
             "tag_faults": [],
             "proposal": a_draining_alert().evidence["proposal"],
+            "cautions": [],
             "act_at": {"level": "critical", "because": "its target is not known yet"},
         },
         "action": a_draining_alert().action,

@@ -22,8 +22,10 @@ M5_LARGE = InstanceLimits(
 )
 
 
-def recommend(gib=100, options=OFFERED, limits=None, peak_mib_s=None, free=None, loss=None, **changes):
-    load = StorageLoad(peak_mib_s=peak_mib_s, free_bytes=free, free_loss_per_day=loss)
+def recommend(
+    gib=100, options=OFFERED, limits=None, peak_mib_s=None, free=None, loss=None, measured=None, **changes
+):
+    load = StorageLoad(peak_mib_s=peak_mib_s, free_bytes=free, free_loss_per_day=loss, **(measured or {}))
     return recommend_storage(a_database(gib, **changes), load, options, limits=limits)
 
 
@@ -77,6 +79,14 @@ def test_from_171_to_399_gib_the_throughput_is_halved():
     )
 
 
+def test_what_was_measured_without_credits_is_not_what_was_wanted():
+    change = recommend(250, peak_mib_s=94, measured={"was_throttled": True})
+    assert caution(change, "falls") == (
+        "The highest throughput falls from 250 to 125 MiB/s. 94 MiB/s were measured, but it was without"
+        " credits at some time of the day, so more may have been wanted."
+    )
+
+
 def test_a_throughput_that_would_not_fit_needs_400_gib():
     change = recommend(200, peak_mib_s=180)
     assert (change.grow_to_gib, change.iops, change.throughput_mib_s) == (400, 12_000, 500)
@@ -114,7 +124,11 @@ def test_a_higher_throughput_is_bought_with_headroom_if_it_was_measured():
     # 600 x 1.25 = 750, within what gp2 has at best
     change = recommend(1_000, peak_mib_s=600)
     assert change.throughput_mib_s == 750
-    assert "the 250 more are billed extra" in caution(change, "includes 500")
+    assert change.price == (
+        "$115.00 a month instead of $115.00 (us-east-1 list prices), plus 250 MiB/s above the included 500 at"
+        " the prices of RDS"
+    )
+    assert caution(change, "bills") == "AWS bills 250 MiB/s above the included 500 at the prices of RDS."
     assert recommend(1_000, peak_mib_s=900).throughput_mib_s == 1_000
 
 
@@ -174,6 +188,14 @@ def test_free_storage_that_runs_out_during_the_optimization_is_a_warning():
     )
 
 
+def test_storage_that_the_command_adds_is_not_advised_again():
+    change = recommend(300, peak_mib_s=180, free=5 * GIB)
+    assert caution(change, "GiB are free") == (
+        "5 GiB are free, less than a tenth. The command adds 100 GiB; AWS refuses more until the optimization"
+        " ends."
+    )
+
+
 def test_little_free_storage_is_a_warning_at_any_rate():
     assert "9 GiB are free, less than a tenth." in caution(recommend(free=9 * GIB), "free")
     for loss in (-1.0, 20.0 * GIB):  # 50 GiB last two and a half days
@@ -194,6 +216,25 @@ def test_the_class_may_be_the_tightest_bucket_afterwards():
     assert recommend(400, limits=strong, instance_class="db.m5.8xlarge").tightest_bucket == (
         "None: db.m5.8xlarge has no EBS bucket that this storage can drain."
     )
+
+
+@pytest.mark.parametrize(
+    ("measured", "sentence"),
+    [
+        # 400 GiB: 15,000 IOPS less 3,600 take 27,270,000 in 40 min, of which 7 % last 2 min 47 s
+        (
+            {"class_io_pct": 7.0, "class_byte_pct": 50.0},
+            "EBSIOBalance% of db.m5.large: it sustains 3,600 IOPS, and the 7 % that are left now last 3 min"
+            " at full load.",
+        ),
+        (
+            {"class_io_pct": 0.0, "class_byte_pct": 50.0},
+            "EBSIOBalance% of db.m5.large: it sustains 3,600 IOPS, and the bucket is empty already.",
+        ),
+    ],
+)
+def test_the_tightest_bucket_is_found_by_the_present_balances_of_the_class(measured, sentence):
+    assert recommend(400, limits=M5_LARGE, measured=measured).tightest_bucket == sentence
 
 
 def test_a_read_replica_names_its_source():
