@@ -187,7 +187,7 @@ def _describe_load(evidence: StorageEvidence) -> list[str]:
         throttled = ["It was without credits at some time, so more may have been wanted"]
         return [
             *evidence.recent_load_sentences(),
-            f"On average of a day {describe_metered_load(*rates)}",
+            f"On average of {evidence.load_span} {describe_metered_load(*rates)}",
             f"Its busiest five minutes had {format_rate(load.peak_metered_per_s)} metered",
             *(throttled if load.was_throttled else []),
         ]
@@ -216,7 +216,11 @@ def _recommended_change(explanation: StorageExplanation) -> _Change | None:
                 capitalise(mode.reason),
                 *([capitalise(mode.blocked)] if mode.blocked else []),
                 *([f"If the load of its busiest five minutes lasts: {lasting.reason}"] if lasting else []),
-                *([f"{lasting.command} --region {explanation.region}"] if lasting else []),
+                *(
+                    [f"{lasting.command} --region {explanation.region}"]
+                    if lasting and lasting.command != mode.command
+                    else []
+                ),
             ],
             cautions=mode.cautions,
             options=mode.options,

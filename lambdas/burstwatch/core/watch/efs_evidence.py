@@ -20,7 +20,7 @@ from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.metric_spec import MetricSpec
 from burstwatch.core.policy.policy import Policy
-from burstwatch.core.text import format_usd, rounded_or_none
+from burstwatch.core.text import format_duration, format_usd, rounded_or_none
 from burstwatch.core.watch.witness import lead_sentences
 
 _PERIOD_S: Final = 300
@@ -33,6 +33,10 @@ EFS_METRICS: Final = {
     "written": MetricSpec("DataWriteIOBytes", "Sum", _PERIOD_S),
     "credits": MetricSpec(EFS_BYTES.metric, "Minimum", _PERIOD_S),
 }
+_WHOLE_SHARE: Final = 0.9
+"""A judgement: from this share of a day on, the load is that of a day."""
+_NOTICEABLE: Final = 1.1
+"""A judgement: a price that is higher by less than this is the same."""
 _RECENT_S: Final = 1_800
 """The load of the last half hour is what drains the bucket now."""
 
@@ -47,18 +51,28 @@ class EfsEvidence:
 
     @property
     def load(self) -> EfsLoad | None:
-        """The load of the last day, or since the file system exists; None if it was not read."""
+        """The load of the last day, as far as CloudWatch has it; None if it was not read.
+
+        A time without datapoints is not counted: what was served then is not known.
+        """
         if not {"metered", "read", "written"} <= self.series.keys():
             return None
         metered = self.series["metered"]
-        known_s = self.now_s - self.file_system.created_at.timestamp()
         return EfsLoad(
             read_bytes=sum(self.series["read"].values),
             written_bytes=sum(self.series["written"].values),
             peak_metered_per_s=max(metered.values, default=0.0) / _PERIOD_S,
-            duration_s=max(_PERIOD_S, min(DAY_S, known_s)),
-            was_throttled=min(self.series.get("credits", Series()).values, default=1.0) <= 0,
+            duration_s=_PERIOD_S * max(1, len(metered)),
+            was_throttled=_was_throttled(self.series.get("credits", Series())),
         )
+
+    @property
+    def load_span(self) -> str:
+        """``a day``, or the time that CloudWatch has of it."""
+        duration_s = self.load.duration_s if self.load else 0
+        if duration_s >= _WHOLE_SHARE * DAY_S:
+            return "a day"
+        return f"the {format_duration(duration_s)} that CloudWatch has"
 
     def mode_recommendation(self) -> ModeRecommendation | None:
         """The mode that serves the load; None if the load was not read."""
@@ -66,7 +80,7 @@ class EfsEvidence:
         return recommend_mode(self.file_system, load) if load is not None else None
 
     def lasting_recommendation(self) -> ModeRecommendation | None:
-        """The mode if the busiest five minutes of the last half hour last; None if a day says as much.
+        """The mode if the busiest five minutes last; None if a day says as much.
 
         A load that has begun a few minutes or hours ago is hardly seen in a mean. It may still empty the
         bucket, and the mode that is cheapest for a day of little load may be the most expensive for it.
@@ -75,7 +89,10 @@ class EfsEvidence:
         if by_day is None or busiest is None:
             return None
         lasting = recommend_mode(self.file_system, busiest)
-        is_same = lasting.chosen.mode == by_day.chosen.mode
+        is_same = (
+            str(lasting.chosen) == str(by_day.chosen)
+            and lasting.chosen.usd_per_month <= by_day.chosen.usd_per_month * _NOTICEABLE
+        )
         return None if is_same or lasting.command is None else lasting
 
     def load_of(self, _kind: BucketKind) -> None:
@@ -94,23 +111,29 @@ class EfsEvidence:
         lasting, command = self.lasting_recommendation(), recommendation.command
         if_it_lasts = f". If the load of its busiest five minutes lasts: {lasting.reason}" if lasting else ""
         if lasting is not None and command is None:
-            by_day = f"By its load of a day, bursting mode is enough: {recommendation.chosen.reason}"
+            by_day = (
+                f"By its load of {self.load_span}, bursting mode is enough: {recommendation.chosen.reason}"
+            )
+            cautions = tuple(caution.rstrip(".") for caution in lasting.cautions)
             return Recommendation(
                 action=f"{lasting.command} --region {location.region}",
-                reasons=(*(caution.rstrip(".") for caution in lasting.cautions), f"{by_day}{if_it_lasts}"),
+                reasons=(*cautions, f"{by_day}{if_it_lasts}"),
                 caveat=lasting.blocked,
+                cautions=cautions,
             )
+        cautions = tuple(caution.rstrip(".") for caution in recommendation.cautions)
         options = ", ".join(
             f"{option} {format_usd(option.usd_per_month)}" for option in recommendation.options
         )
         return Recommendation(
             action=f"{command} --region {location.region}" if command else recommendation.reason,
             reasons=(
-                f"By its load of a day, a month costs: {options}",
-                *(caution.rstrip(".") for caution in recommendation.cautions),
-                f"By its load of a day: {recommendation.reason}{if_it_lasts}",
+                f"By its load of {self.load_span}, a month costs: {options}",
+                *cautions,
+                f"By its load of {self.load_span}: {recommendation.reason}{if_it_lasts}",
             ),
             caveat=recommendation.blocked,
+            cautions=cautions,
         )
 
     def witness(self, assessment: Assessment, *, wanted_lead: timedelta, policy: Policy) -> dict[str, Any]:
@@ -142,8 +165,15 @@ class EfsEvidence:
         return [f"In the last half hour: {describe_metered_load(read_per_s, written_per_s)}"]
 
     def _busiest_load(self) -> EfsLoad | None:
-        """The load of the busiest five minutes of the last half hour; None if it was not read."""
-        read, written, metered = (self._recent(name) for name in ("read", "written", "metered"))
+        """The load of the busiest five minutes of the last half hour; None if it was not read.
+
+        If it was without credits then, its rate does not show what is wanted: the whole day counts.
+        """
+        is_throttled = _was_throttled(self._recent("credits"))
+        read, written, metered = (
+            self.series.get(name, Series()) if is_throttled else self._recent(name)
+            for name in ("read", "written", "metered")
+        )
         if not metered:
             return None
         start_s = max(metered, key=lambda sample: sample.value).start_at_s
@@ -153,7 +183,7 @@ class EfsEvidence:
             written_bytes=five_minutes[1],
             peak_metered_per_s=max(metered.values) / _PERIOD_S,
             duration_s=_PERIOD_S,
-            was_throttled=min(self._recent("credits").values, default=1.0) <= 0,
+            was_throttled=is_throttled,
         )
 
     def _recent_rate(self, name: str) -> float | None:
@@ -165,3 +195,8 @@ class EfsEvidence:
         """The newest half hour of which no minute may be missing any more."""
         end_s = int(self.now_s - METRIC_LATENESS_S) // _PERIOD_S * _PERIOD_S
         return self.series.get(name, Series()).closed_by(end_s).since(end_s - _RECENT_S)
+
+
+def _was_throttled(credits_left: Series) -> bool:
+    """Whether it was without credits at some time."""
+    return min(credits_left.values, default=1.0) <= 0

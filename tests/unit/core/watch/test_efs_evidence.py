@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.efs.efs_bucket import EFS_BYTES, GIB, MIB, efs_bucket
@@ -14,7 +16,7 @@ CLOSED_S = int(NOW_S) - 300
 """The end of the newest five minutes of which no minute may be missing any more."""
 
 
-def evidence(*mib_s):
+def evidence(*mib_s, credits_left=None):
     """A file system of 58 GiB that wrote at these rates, five minutes each, until ``CLOSED_S``."""
     starts_at_s = [CLOSED_S - 300 * (len(mib_s) - index) for index in range(len(mib_s))]
     pairs = [(start, rate * MIB * 300) for start, rate in zip(starts_at_s, mib_s, strict=True)]
@@ -23,8 +25,14 @@ def evidence(*mib_s):
     return EfsEvidence(
         file_system=a_file_system(58),
         now_s=NOW_S,
-        series={"metered": written, "read": nothing, "written": written},
+        series={"metered": written, "read": nothing, "written": written}
+        | ({} if credits_left is None else {"credits": Series.from_pairs(credits_left(pairs), 300)}),
     )
+
+
+def without_credits(pairs):
+    """No credits in the last half hour."""
+    return [(start, 0.0 if start >= CLOSED_S - 1_800 else 1e9) for start, _ in pairs]
 
 
 def test_a_load_that_has_just_begun_is_provisioned_at_its_busiest_rate():
@@ -48,6 +56,39 @@ def test_elastic_for_a_day_of_little_load_is_not_recommended_alone_to_a_load_tha
 
 def test_what_was_busy_before_the_last_half_hour_does_not_last():
     assert evidence(*[0] * 280, 100, 0, 0, 0, 0, 0, 0).lasting_recommendation() is None
+
+
+def test_a_throttled_half_hour_is_not_the_load_that_may_last():
+    """58 GiB without credits have 1 MiB/s left; an hour ago it wrote 100 MiB/s."""
+    throttled = evidence(*[0] * 278, *[100] * 4, *[1] * 6, credits_left=without_credits)
+    lasting = throttled.lasting_recommendation()
+    assert str(lasting.chosen) == "provisioned with 100 MiB/s"
+    assert "its busiest rate was 100 MiB/s metered" in lasting.reason
+
+
+def test_the_same_mode_at_another_price_is_recommended_as_well():
+    """Throttled to 1 MiB/s in the last half hour of a day: elastic for both, and 48 times the price."""
+    throttled = evidence(*[0] * 282, *[1] * 6, credits_left=without_credits)
+    by_day, lasting = throttled.mode_recommendation(), throttled.lasting_recommendation()
+    assert (by_day.chosen.mode, lasting.chosen.mode) == ("elastic", "elastic")
+    # 3.1 GiB written a day, and 148.5 GiB; 30.4 days at $0.06
+    assert by_day.chosen.usd_per_month == pytest.approx(3.21, abs=0.01)
+    assert lasting.chosen.usd_per_month == pytest.approx(154.0, abs=0.1)
+
+
+def test_a_time_without_datapoints_is_no_part_of_the_load():
+    half_an_hour = evidence(*[1] * 6)
+    assert half_an_hour.load.duration_s == 1_800
+    assert half_an_hour.load.mean_metered_per_s == MIB
+    assert half_an_hour.load_span == "the 30 min that CloudWatch has"
+    assert evidence(*[1] * 288).load_span == "a day"
+
+
+def test_an_alert_has_the_cautions_of_the_mode():
+    busy = evidence(*[0] * 279, *[100] * 9)
+    assessment = Assessment(resource=busy.file_system, kind=EFS_BYTES, bucket=efs_bucket(58 * GIB))
+    recommendation = busy.advise(assessment, AwsLocation(region="us-east-1"))
+    assert any("Elastic mode has no price ceiling" in caution for caution in recommendation.cautions)
 
 
 def test_minutes_without_datapoints_are_not_counted_as_idle():
