@@ -10,7 +10,7 @@ from burstwatch.core.alerts.drain_message import format_drain_start
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.drain_cause import find_drain
 from burstwatch.core.assessment.severity import NEAR_EMPTY_FACTOR, SETTLING_TIME, Level, explain_level
-from burstwatch.core.buckets.forecast import EXTRAPOLATION_FACTOR, DrainRate, Forecast
+from burstwatch.core.buckets.forecast import EXTRAPOLATION_FACTOR, DrainRate, Forecast, describe_trend
 from burstwatch.core.buckets.series import PERIOD_S
 from burstwatch.core.buckets.units import BYTES, format_limit
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
@@ -196,6 +196,8 @@ def _describe_estimate(explanation: BucketExplanation, forecast: Forecast) -> li
             describe_depletion(explanation.decision, explanation.now_s)
             if forecast.is_refilling
             else "it is not draining"
+            if forecast.drain_rates
+            else describe_trend(None)
         )
         return [f"none: {trend}"]
     if forecast.time_to_empty_s <= 0:

@@ -121,10 +121,19 @@ def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
         case Level.WARNING:
             reason = _warning_reason(assessment, forecast, policy)
         case Level.WATCH:
-            reason = f"the balance is below {policy.cadence.calm_from_pct:g} %, but not empty soon"
+            below = f"the balance is below {policy.cadence.calm_from_pct:g} %"
+            reason = f"{below}, {_describe_not_soon(forecast, policy)}"
         case _:
             reason = "calm"
     return reason
+
+
+def _describe_not_soon(forecast: Forecast, policy: Policy) -> str:
+    """Why an estimate, if there is one, is no reason for a warning."""
+    time_to_empty_s = forecast.time_to_empty_s
+    if time_to_empty_s is None or time_to_empty_s > policy.levels.warning_within.total_seconds():
+        return "but not empty soon"
+    return "and its drain has not lasted for a third of the time that it predicts"
 
 
 def _critical_reason(assessment: Assessment, forecast: Forecast, policy: Policy) -> str:

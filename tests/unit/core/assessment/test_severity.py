@@ -105,6 +105,25 @@ def test_one_quiet_minute_does_not_leave_a_level(last):
     assert level_of(*values, values[-1], last=last).rank >= Level.WARNING.rank
 
 
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        # 3 % a minute for three minutes: empty in 16 min, of which three minutes predict nine
+        (
+            [60.0, 57.0, 54.0, 51.0],
+            "the balance is below 97 %, and its drain has not lasted for a third of the time that it"
+            " predicts",
+        ),
+        (falling_to(60, 0.1), "the balance is below 97 %, but not empty soon"),
+        ([60.0] * 31, "the balance is below 97 %, but not empty soon"),
+    ],
+)
+def test_an_estimate_that_is_soon_is_not_called_late(values, why):
+    assessment = an_assessment(balances(*values))
+    assert level_of(*values) is Level.WATCH
+    assert explain_level(assessment, Level.WATCH, POLICY) == why
+
+
 def test_one_noisy_minute_does_not_enter_a_level_above_watch():
     assert level_of(*[60.0] * 60, 57.0) is Level.WATCH
 
