@@ -211,6 +211,12 @@ def _describe_split(total: FleetAdvice) -> list[str]:
     return [f"Of that, {', '.join(parts)}{durability_note if total.usd_more_on_io2 else ''}."]
 
 
+_OTHER_KINDS: Final = (
+    "Other burst credits were not looked at: those of st1 and sc1 volumes, instances, file systems and"
+    " databases. If `burstctl assess` shows none that you need to watch, you can uninstall burstwatch."
+)
+
+
 def _closing_notes(fleet: _Fleet) -> list[str]:
     """What a watchdog can still do after the move; states it plainly if that is nothing."""
     if not fleet.reports[0].request.is_whole_fleet:
@@ -219,13 +225,12 @@ def _closing_notes(fleet: _Fleet) -> list[str]:
         return [f"Keep the watch until all have enough data: {', '.join(_describe_unjudged(fleet))}."]
     target_types = sorted(target_type for target_type in fleet.total.by_target if target_type != STAY)
     if not target_types:
-        return ["Nothing here depends on burst credits: there is nothing to watch; uninstall burstwatch."]
+        return ["No gp2 volume here depends on burst credits: there is nothing to change.", _OTHER_KINDS]
     answer = (
-        f"Our recommendation is {' and '.join(target_types)}, once, and you can uninstall burstwatch:"
-        " after that nothing here depends on burst credits. Make gp3 the default for new volumes, or new gp2"
-        " volumes bring the problem back."
+        f"Our recommendation is {' and '.join(target_types)}, once: after that no gp2 volume here depends on"
+        " burst credits. Make gp3 the default for new volumes, or new gp2 volumes bring the problem back."
     )
-    return [answer, "How to do it: burstctl runbook MovingToGp3"]
+    return [answer, _OTHER_KINDS, "How to do it: burstctl runbook MovingToGp3"]
 
 
 def _describe_unjudged(fleet: _Fleet) -> list[str]:

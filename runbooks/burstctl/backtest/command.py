@@ -34,6 +34,7 @@ from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.errors import Problem
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
+from burstwatch.core.watch.advice import is_flippable
 
 _DEFAULT_DAYS: Final = 14  # the longest past that CloudWatch still has by the minute, within a day
 _MIN_LAG: Final = timedelta(minutes=1)
@@ -181,7 +182,9 @@ def _report(result: Backtest, options: Options, now_s: float, *, shows_all: bool
     print_notes(result)
     if not options.json and result.tallies and result.source.selection.metrics_requested:
         names = [result.tallies[0].volume.volume_id] if len(result.tallies) == 1 else []
-        print_next([shlex.join(["burstctl", "advise", *names, *options.repeated])])
+        has_advice = any(is_flippable(tally.volume) for tally in result.tallies)
+        command = "advise" if has_advice else "explain" if names else "assess"
+        print_next([shlex.join(["burstctl", command, *names, *options.repeated])])
     elif not (options.json or result.tallies or result.source.selection.has_failed):
         print_next_elsewhere(options)
     return ExitCode.FAILED if result.source.selection.has_failed else ExitCode.OK

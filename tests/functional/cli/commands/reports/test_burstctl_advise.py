@@ -98,16 +98,25 @@ def join_lines(text):
     return " ".join(text.split())
 
 
+OTHER_CREDITS = (
+    "Other burst credits were not looked at: those of st1 and sc1 volumes, instances, file systems and"
+    " databases. If `burstctl assess` shows none that you need to watch, you can uninstall burstwatch."
+)
+
+
 def test_advise_reports_when_no_volume_would_need_burst_credits_any_more(cli, lab):
     add_empty_volume(lab)
     text = join_lines(cli.run("advise").out)
-    assert "Our recommendation is gp3, once, and you can uninstall burstwatch" in text
+    assert "Our recommendation is gp3, once: after that no gp2 volume here depends on burst credits" in text
+    assert OTHER_CREDITS in text
     assert "burstctl runbook MovingToGp3" in text
 
 
 def test_advise_reports_when_no_volume_needs_burst_credits_already(cli, lab):
     add(lab, "stays", size_gib=200)
-    assert "there is nothing to watch; uninstall burstwatch" in join_lines(cli.run("advise").out)
+    text = join_lines(cli.run("advise").out)
+    assert "No gp2 volume here depends on burst credits: there is nothing to change." in text
+    assert OTHER_CREDITS in text
 
 
 @pytest.mark.parametrize(

@@ -651,7 +651,9 @@ def test_an_st1_volume_is_replayed_with_its_own_bucket_and_never_flipped(cli):
     with start_lab(cli) as lab:
         volume_id = add_st1(lab)
         result = cli.run("backtest", volume_id, "--last", "2d", "--json")
+        text = cli.run("backtest", volume_id, "--last", "2d")
 
+    assert f"next: burstctl explain {volume_id}" in text.err, "there is no advice about st1"
     [volume] = result.document["volumes"]
     [depletion] = volume["depletions"]
     assert result.code == 0
