@@ -46,6 +46,7 @@ from burstwatch.core.text import (
     rounded_or_none,
     sanitise,
 )
+from burstwatch.core.watch.advice import is_flippable
 from burstwatch.core.watch.decision import Action, Decision
 from burstwatch.core.watch.pass_report import describe_decision
 
@@ -306,6 +307,11 @@ def _steps(explanation: Explanation) -> list[str]:
     return [
         step,
         *([] if is_shown_above else wrap_action(recommendation.action, text_columns() - _LABEL_COLUMNS)),
+        *(
+            []
+            if recommendation.target or is_flippable(decision.assessment.resource)
+            else recommendation.reasons
+        ),
         *caveat,
     ]
 

@@ -34,18 +34,36 @@ _MIB_PER_GIB: Final = 1_024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HddRates:
-    """The rates of a type in MiB/s: for each TiB, and the most at any size; ``max_iops`` of 1 MiB each."""
+    """The rates of a type in MiB/s: for each TiB, and the most at any size; ``max_iops`` of 1 MiB each.
+
+    ``usd_per_gib`` is the list price of us-east-1 for a month (EBS pricing page, 2026-09-30).
+    """
 
     baseline_per_tib: float
     max_baseline: float
     burst_per_tib: float
     max_burst: float
     max_iops: int
+    usd_per_gib: float
 
 
 HDD_RATES: Final = {
-    "st1": HddRates(baseline_per_tib=40, max_baseline=500, burst_per_tib=250, max_burst=500, max_iops=500),
-    "sc1": HddRates(baseline_per_tib=12, max_baseline=192, burst_per_tib=80, max_burst=250, max_iops=250),
+    "st1": HddRates(
+        baseline_per_tib=40,
+        max_baseline=500,
+        burst_per_tib=250,
+        max_burst=500,
+        max_iops=500,
+        usd_per_gib=0.045,
+    ),
+    "sc1": HddRates(
+        baseline_per_tib=12,
+        max_baseline=192,
+        burst_per_tib=80,
+        max_burst=250,
+        max_iops=250,
+        usd_per_gib=0.015,
+    ),
 }
 
 

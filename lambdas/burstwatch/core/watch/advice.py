@@ -7,8 +7,8 @@ from typing import Final
 
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.resource import Resource
-from burstwatch.core.buckets.bucket import BucketKind
-from burstwatch.core.ebs.hdd_bucket import HDD_RATES
+from burstwatch.core.buckets.bucket import Bucket, BucketKind
+from burstwatch.core.ebs.hdd_bucket import HDD_RATES, hdd_bucket
 from burstwatch.core.ebs.pricing import PRICE_SOURCE, US_EAST_1, Configuration, VolumeType, usd_per_month
 from burstwatch.core.ebs.sizing import EMPTY_PCT, GP3_MIN_MIB_S, TYPE_LIMITS, InstanceLimits
 from burstwatch.core.ebs.volume import Volume
@@ -27,18 +27,15 @@ def is_flippable(resource: Resource) -> bool:
 
 
 def advise_hdd(assessment: Assessment, location: AwsLocation) -> Recommendation:
-    """A gp3 that sustains what an st1 or sc1 volume bursts to."""
+    """A gp3 that sustains what an st1 or sc1 volume bursts to, with its price, and steps that cost less."""
     volume, bucket = assessment.volume, assessment.bucket
-    target = Configuration(
-        volume_type=VolumeType.GP3,
-        iops=_GP3_IOPS,
-        throughput_mib_s=max(GP3_MIN_MIB_S, ceil(bucket.burst_per_s)),
-    )
+    target = _gp3_with(max(GP3_MIN_MIB_S, ceil(bucket.burst_per_s)))
     price_usd = usd_per_month(target, volume.size_gib, US_EAST_1)
+    before_usd = volume.size_gib * HDD_RATES[volume.volume_type].usd_per_gib
     reason = (
         f"{volume.volume_type} sustains {bucket.refill_per_s:,.4g} MiB/s at {volume.size_gib:,} GiB, and more"
         f" if it is larger; {target} sustains what it bursts to, and costs {format_usd(price_usd)} a month"
-        f" ({PRICE_SOURCE})"
+        f" instead of {format_usd(before_usd)} ({PRICE_SOURCE}){_cheaper_steps(volume, bucket, price_usd)}"
     )
     return Recommendation(
         action=(
@@ -47,6 +44,26 @@ def advise_hdd(assessment: Assessment, location: AwsLocation) -> Recommendation:
         ),
         reasons=(reason,),
     )
+
+
+def _gp3_with(mib_s: int) -> Configuration:
+    return Configuration(volume_type=VolumeType.GP3, iops=_GP3_IOPS, throughput_mib_s=mib_s)
+
+
+def _cheaper_steps(volume: Volume, bucket: Bucket, price_usd: float) -> str:
+    """What sustains more than now and costs less than what it bursts to; "" if nothing does."""
+    slower_usd = usd_per_month(_gp3_with(GP3_MIN_MIB_S), volume.size_gib, US_EAST_1)
+    st1 = hdd_bucket("st1", volume.size_gib)
+    st1_usd = volume.size_gib * HDD_RATES["st1"].usd_per_gib
+    steps = [
+        f"{name} sustains {mib_s:,.4g} MiB/s for {format_usd(usd)}"
+        for name, mib_s, usd in (
+            ("gp3", GP3_MIN_MIB_S, slower_usd),
+            (f"st1 of {volume.size_gib:,} GiB", st1.refill_per_s, st1_usd),
+        )
+        if mib_s > bucket.refill_per_s and usd < price_usd
+    ]
+    return f"; if less is enough, {' and '.join(steps)}" if steps else ""
 
 
 def is_empty(assessment: Assessment) -> bool:

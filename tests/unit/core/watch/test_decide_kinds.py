@@ -12,8 +12,10 @@ from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO
 from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import Mode, Policy
+from burstwatch.core.watch.advice import advise_hdd
 from burstwatch.core.watch.decision import Action
 from burstwatch.core.watch.pass_report import describe_decision
 from support.builders.core_values import (
@@ -71,6 +73,32 @@ def test_a_draining_st1_is_alerted_and_never_flipped_whatever_its_tags():
     assert alert.evidence["proposal"][0].startswith(
         "st1 sustains 80 MiB/s at 2,048 GiB, and more if it is larger; gp3 with 3,000 IOPS and 500 MiB/s"
     )
+
+
+@pytest.mark.parametrize(
+    ("volume_type", "size_gib", "price"),
+    [
+        (
+            "st1",
+            2_000,
+            # 2,000 x 0.08 + (489 - 125) x 0.04; 2,000 x 0.045
+            "gp3 with 3,000 IOPS and 489 MiB/s sustains what it bursts to, and costs $174.56 a month instead of"
+            " $90.00 (us-east-1 list prices); if less is enough, gp3 sustains 125 MiB/s for $160.00",
+        ),
+        (
+            "sc1",
+            4_000,
+            "gp3 with 3,000 IOPS and 250 MiB/s sustains what it bursts to, and costs $325.00 a month instead of"
+            " $60.00 (us-east-1 list prices); if less is enough, gp3 sustains 125 MiB/s for $320.00 and st1 of"
+            " 4,000 GiB sustains 156.2 MiB/s for $180.00",
+        ),
+    ],
+)
+def test_the_price_of_gp3_is_beside_the_present_one_and_cheaper_steps(volume_type, size_gib, price):
+    volume = a_volume(size_gib, volume_type=volume_type)
+    assessment, _ = an_hdd(balances(0.0), volume)
+    recommendation = advise_hdd(assessment, AwsLocation(region="us-east-1"))
+    assert recommendation.reasons[-1].endswith(price)
 
 
 def test_a_calm_st1_that_is_tagged_critical_is_left_alone():
