@@ -307,11 +307,7 @@ def _steps(explanation: Explanation) -> list[str]:
     return [
         step,
         *([] if is_shown_above else wrap_action(recommendation.action, text_columns() - _LABEL_COLUMNS)),
-        *(
-            []
-            if recommendation.target or is_flippable(decision.assessment.resource)
-            else recommendation.reasons
-        ),
+        *([] if is_flippable(decision.assessment.resource) else recommendation.reasons),
         *caveat,
     ]
 

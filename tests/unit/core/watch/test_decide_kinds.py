@@ -82,15 +82,15 @@ def test_a_draining_st1_is_alerted_and_never_flipped_whatever_its_tags():
             "st1",
             2_000,
             # 2,000 x 0.08 + (489 - 125) x 0.04; 2,000 x 0.045
-            "gp3 with 3,000 IOPS and 489 MiB/s sustains what it bursts to, and costs $174.56 a month instead of"
-            " $90.00 (us-east-1 list prices); if less is enough, gp3 sustains 125 MiB/s for $160.00",
+            "gp3 with 3,000 IOPS and 489 MiB/s sustains what it bursts to, and costs $174.56 a month instead"
+            " of $90.00 (us-east-1 list prices); if less is enough, gp3 sustains 125 MiB/s for $160.00",
         ),
         (
             "sc1",
             4_000,
-            "gp3 with 3,000 IOPS and 250 MiB/s sustains what it bursts to, and costs $325.00 a month instead of"
-            " $60.00 (us-east-1 list prices); if less is enough, gp3 sustains 125 MiB/s for $320.00 and st1 of"
-            " 4,000 GiB sustains 156.2 MiB/s for $180.00",
+            "gp3 with 3,000 IOPS and 250 MiB/s sustains what it bursts to, and costs $325.00 a month instead"
+            " of $60.00 (us-east-1 list prices); if less is enough, gp3 sustains 125 MiB/s for $320.00 and"
+            " st1 of 4,000 GiB sustains 156.2 MiB/s for $180.00",
         ),
     ],
 )
