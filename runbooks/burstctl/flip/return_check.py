@@ -55,9 +55,9 @@ def describe_last_pass(context: CommandContext, now_s: float) -> str:
     """When a watchdog last swept with this ledger."""
     fleet_snapshot = context.services.ledger.fleet_snapshot()
     return (
-        "no pass so far"
+        "no sweep so far"
         if fleet_snapshot is None
-        else f"last pass {format_relative_time(fleet_snapshot.tick_at_s, now_s, 'UTC')}"
+        else f"last sweep {format_relative_time(fleet_snapshot.tick_at_s, now_s, 'UTC')}"
     )
 
 

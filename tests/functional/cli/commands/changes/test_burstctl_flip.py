@@ -167,7 +167,7 @@ def test_the_prompt_warns_when_nothing_will_flip_the_volume_back(cli, lab):
     text = " ".join(result.err.split())
     warning = (
         f"WARNING: nothing will return {volume_id} when the time is over: no watchdog with --act is at work"
-        " on this ledger (last pass now (18:00 UTC))"
+        " on this ledger (last sweep now (18:00 UTC))"
     )
     assert requests, "somebody was asked"
     assert warning in text
@@ -193,7 +193,7 @@ def test_a_watchdog_that_stopped_long_ago_does_not_count(cli, lab):
     result = cli.run("flip", volume_id, "--for", "6h", "--yes", "--json")
 
     warning, *_ = result.document["warnings"]
-    assert warning.endswith("(last pass 60 min ago (18:00 UTC))")
+    assert warning.endswith("(last sweep 60 min ago (18:00 UTC))")
 
 
 def test_the_plan_shown_is_executed_even_if_demand_has_changed(cli, lab):
