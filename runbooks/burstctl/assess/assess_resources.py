@@ -11,9 +11,10 @@ from burstctl.context.context import CommandContext
 from burstctl.context.on_demand_pass import assess_volumes
 from burstctl.context.resources import resolve_volumes
 from burstwatch.core.errors import Problem
-from burstwatch.core.resource_type import ResourceType
+from burstwatch.core.resource_type import ResourceType, type_of_id
 from burstwatch.core.text import sanitise
 from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.wiring.settings import SettingsError
 
 
 class _Kinds(click.ParamType[frozenset[ResourceType]]):
@@ -57,6 +58,9 @@ def assess_resources(
 
     Without ``kinds``, the policy decides, and without a policy it is every kind that the caller may read.
     ``keeps_samples`` keeps those of a whole fleet, too.
+
+    Raises:
+        SettingsError: what is named is not of these kinds.
     """
     services, looks_at_everything = context.services, kinds is None and context.policy_source.is_default
     if kinds is not None:
@@ -68,13 +72,26 @@ def assess_resources(
         # the ID of an instance means its volumes; those of other kinds are not looked up
         advised = [name for name in names if FILE_SYSTEM_ID.fullmatch(name) or DATABASE_ID.fullmatch(name)]
         volume_ids = resolve_volumes(context, [name for name in names if name not in advised])
+        resource_ids = [*volume_ids, *advised]
+        _check_kinds(resource_ids, kinds)
         report = assess_volumes(
             services,
-            [*volume_ids, *advised],
+            resource_ids,
             now_s=services.clock(),
             excuses_denied=looks_at_everything,
             keeps_samples=keeps_samples,
+            with_flipped=kinds is None or ResourceType.EBS in kinds,
         )
     finally:
         context.progress.end()
     return replace(report, ledger=context.ledger_location)
+
+
+def _check_kinds(resource_ids: Sequence[str], kinds: frozenset[ResourceType] | None) -> None:
+    """An ID that ``--kind`` excludes is a mistake in one of the two."""
+    for resource_id in resource_ids:
+        if kinds is not None and type_of_id(resource_id) not in kinds:
+            raise SettingsError(
+                f"{resource_id} is not of the kind {', '.join(sorted(kinds))}",
+                fix="leave out --kind: an ID says what to look at",
+            )

@@ -28,8 +28,11 @@ def assess_volumes(
     now_s: float,
     excuses_denied: bool = False,
     keeps_samples: bool = False,
+    with_flipped: bool = True,
 ) -> PassReport:
     """Look at these volumes, or at the whole fleet and what was flipped away from it, and change nothing.
+
+    Without ``with_flipped``, what was flipped away is left out.
 
     Assessments of volumes that are requested by ID keep their samples. Those of a large fleet may not fit in
     memory, so they are kept only if it ``keeps_samples``. If it ``excuses_denied``, a kind of resource that
@@ -40,7 +43,7 @@ def assess_volumes(
     collect = (
         partial(_collect_by_id, volume_ids)
         if volume_ids
-        else partial(_collect_fleet_and_flipped, excuses_denied=excuses_denied)
+        else partial(_collect_fleet_and_flipped, excuses_denied=excuses_denied, with_flipped=with_flipped)
     )
     report, _ = run_pass(watch_pass, collect, scope=PassScope.READ_ONLY)
     return report
@@ -63,14 +66,20 @@ def _collect_fleet(watch_pass: WatchPass) -> Collection:
     )
 
 
-def _collect_fleet_and_flipped(watch_pass: WatchPass, *, excuses_denied: bool) -> Collection:
+def _collect_fleet_and_flipped(
+    watch_pass: WatchPass, *, excuses_denied: bool, with_flipped: bool
+) -> Collection:
     """Every watched resource, and the volumes that are not gp2 now because they were flipped."""
     volumes, _ = watch_pass.collector.fleet()
     flipped_ids = {i for i, state in watch_pass.states.items() if state.flip}
     unlisted_ids = (flipped_ids | watch_pass.states.unreadable.keys()) - {
         volume.volume_id for volume in volumes
     }
-    flipped, _ = watch_pass.collector.volumes_by_id(filter(is_volume_subject, unlisted_ids))
+    flipped, _ = (
+        watch_pass.collector.volumes_by_id(filter(is_volume_subject, unlisted_ids))
+        if with_flipped
+        else ([], [])
+    )
     buckets = list_buckets(watch_pass)
     if excuses_denied:
         watch_pass.collector.excuse_denied_kinds()

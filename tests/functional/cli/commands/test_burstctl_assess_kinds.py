@@ -152,3 +152,19 @@ def test_an_st1_volume_is_shown_and_explained_in_mib(cli, lab):
     assert "40 MiB/s for st1 of 1,024 GiB, which bursts to 250 MiB/s" in explanation
     assert "% of 1,048,576 =" in explanation
     assert "/ (250 - 40) =" in explanation
+
+
+def test_another_kind_leaves_out_a_volume_that_was_flipped(cli, lab):
+    volume_id = add_lab_volume(lab, "ci-7", "steady:2500", balance_pct=20)
+    assert cli.run("flip", volume_id, "--yes").code == 0
+    assert cli.run("assess", "--kind", "efs,rds", "--json").document["volumes"] == []
+    [volume] = cli.run("assess", "--kind", "ebs", "--json").document["volumes"]
+    assert volume["volume_id"] == volume_id
+
+
+def test_an_id_of_another_kind_is_refused(cli, lab):
+    volume_id = add_lab_volume(lab, "ci-7")
+    result = cli.run("assess", "--kind", "efs", "ci-7")
+    assert result.code == 2
+    assert f"{volume_id} is not of the kind efs" in result.err
+    assert "fix: leave out --kind: an ID says what to look at" in result.err
