@@ -24,7 +24,9 @@ class PlannedVolumesDocument(TypedDict):
     at_present_limit_s: Count
     """How long the load was at the limit of today's volumes: there it may rise."""
     empty_times_at_most: Count | None
-    """If it rises as far as the plan allows; null if the plan allows no more than today."""
+    """If it rises as far as the plan allows; null if the plan allows no more than today.
+
+    Null as well if the load was throttled: then it is not known how often."""
     empty_s_at_most: Count | None
 
 

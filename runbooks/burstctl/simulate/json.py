@@ -69,13 +69,13 @@ def to_document(report: SimulationReport, ledger: str) -> "SimulationDocument":
 def _plan_document(study: Study) -> "PlannedVolumesDocument | None":
     if not study.inputs.planned:
         return None
-    raised = study.raised
+    raised, is_bound = study.raised, not study.throttled_s
     return {
         "volumes": [plan.text for plan in study.inputs.planned],
         "volume_limits": _ceiling_document(study.inputs.planned_ceiling),
         "at_present_limit_s": round(study.at_ceiling_s),
-        "empty_times_at_most": len(raised.spells) if raised else None,
-        "empty_s_at_most": round(raised.empty_s) if raised else None,
+        "empty_times_at_most": len(raised.spells) if is_bound and raised else None,
+        "empty_s_at_most": round(raised.empty_s) if is_bound and raised else None,
     }
 
 

@@ -21,6 +21,7 @@ from burstctl.simulate.simulation import (
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.durations import DAY_S
 from burstwatch.core.ebs.sizing import EMPTY_PCT, InstanceLimits
+from burstwatch.core.instances.larger_type import InstanceLoad, larger_types, possible_load
 
 _NEAR_LIMIT_SHARE: Final = 0.95
 """A mean of five minutes at this share of a limit was held back by it. A judgement."""
@@ -160,6 +161,34 @@ class Study:
         return max((reached.seconds for reached in self.limits_reached if reached.is_certain), default=0.0)
 
     @property
+    def sustaining(self) -> TypeStudy | None:
+        """The smallest of the target's family that sustains all that may have been wanted.
+
+        ``explain`` recommends the same. None if no credits of the instance were empty, or if no type does.
+        """
+        inputs, limits = self.inputs, self.inputs.measured_on.limits if self.inputs.measured_on else None
+        empty = [kind for kind, series in _balances_since_start(inputs).items() if _is_empty(series)]
+        if limits is None or not empty:
+            return None
+        measured = InstanceLoad(
+            iops=max(interval.rate(BucketKind.IO) for interval in inputs.load),
+            mib_s=max(interval.rate(BucketKind.THROUGHPUT) for interval in inputs.load),
+        )
+        is_out_of_iops = BucketKind.IO in empty
+        iops, mib_s = (
+            value if isfinite(value) else None for value in (self.ceiling.iops, self.ceiling.mib_s)
+        )
+        wanted = possible_load(measured, limits, (iops, mib_s), is_out_of_iops=is_out_of_iops) or measured
+        family = {
+            candidate.name: candidate.instance_type.limits
+            for candidate in self.candidates
+            if candidate.instance_type.family == self.target.instance_type.family
+            and candidate.instance_type.limits is not None
+        }
+        names = larger_types(limits, wanted, family, count=1)
+        return next((candidate for candidate in self.candidates if candidate.name in names), None)
+
+    @property
     def is_short(self) -> bool:
         """Whether the data are of much less than the time that was wanted."""
         return self.end_s - self.start_s < _ENOUGH_SHARE * self.inputs.wanted_s
@@ -246,7 +275,7 @@ def _served_when_empty(
         rates = [interval.rate(kind) for interval in inputs.load if interval.start_s in empty_at_s]
         if rates:
             served[kind] = median(rates)
-        if limits is not None and min(own_balances[kind].values, default=100.0) <= EMPTY_PCT:
+        if limits is not None and _is_empty(own_balances[kind]):
             served[kind] = max(served.get(kind, 0.0), _baseline(limits, kind))
     return served
 
@@ -256,7 +285,7 @@ def _plan_lowers(inputs: StudyInput, own_balances: Mapping[BucketKind, Series]) 
     return bool(inputs.planned) and any(
         inputs.planned_ceiling.of(kind) < inputs.ceiling.of(kind)
         for kind, series in own_balances.items()
-        if min(series.values, default=100.0) <= EMPTY_PCT
+        if _is_empty(series)
     )
 
 
@@ -277,7 +306,12 @@ def _find_fall(study: TypeStudy, load: Sequence[LoadInterval], resets_at_s: Sequ
 
 
 def _is_any_empty(balances: Mapping[BucketKind, Series]) -> bool:
-    return any(min(series.values, default=100.0) <= EMPTY_PCT for series in balances.values())
+    return any(map(_is_empty, balances.values()))
+
+
+def _is_empty(balance: Series) -> bool:
+    """Whether it was empty at some time."""
+    return min(balance.values, default=100.0) <= EMPTY_PCT
 
 
 def _study_type(

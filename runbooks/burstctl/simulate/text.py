@@ -172,7 +172,12 @@ def _describe_smallest(study: Study) -> str:
         return f"None of the {format_count(len(study.candidates), 'type')} looked at: see --types for others."
     if study.throttled_s:
         names = ", ".join(item.name for item in smallest)
-        return f"The smallest that would not have been empty by the load that was served: {names}, or larger."
+        sustaining = study.sustaining
+        sustained = f" {sustaining.name} sustains all of its load without credits." if sustaining else ""
+        served = (
+            f"The smallest that would not have been empty by the load that was served: {names}, or larger."
+        )
+        return f"{served}{sustained}"
     parts = [f"{item.name}{'' if item.is_certain else ' (if the load is even)'}" for item in smallest]
     return f"The smallest that would {_not_or_never(study)}: {', '.join(parts)}."
 
@@ -228,16 +233,19 @@ def _describe_plan(study: Study) -> list[str]:
         return sentences
     sentences.append(
         f"For {format_duration(study.at_ceiling_s)} the load was at the limit of today's volumes. With the"
-        f" plan it may rise: {study.target.name} {_describe_raised(study.raised)}."
+        f" plan it may rise: {study.target.name} {_describe_raised(study.raised, study.throttled_s)}."
     )
     return sentences
 
 
-def _describe_raised(raised: SimulationResult) -> str:
+def _describe_raised(raised: SimulationResult, throttled_s: float) -> str:
+    if not raised.spells and throttled_s:
+        return "may then have been empty, but for how long is not known"
     if not raised.spells:
         return "would still never have been empty"
+    bound = "at least" if throttled_s else "up to"
     return (
-        f"would then have been empty up to {_times(len(raised.spells))}, for"
+        f"would then have been empty {bound} {_times(len(raised.spells))}, for"
         f" {format_duration(raised.empty_s)} in all"
     )
 

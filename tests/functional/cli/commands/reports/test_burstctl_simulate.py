@@ -302,8 +302,29 @@ def test_a_plan_that_adds_a_volume_does_not_make_a_type_enough_that_was_empty(cl
     result = cli.run("simulate", INSTANCE, "--with-volume", plan)
     document = cli.run("simulate", INSTANCE, "--with-volume", plan, "--json").document
     assert topic(result, "Answer").startswith("m5.large was empty once, for 3 h 00 min in all")
-    assert topic(result, "Enough").endswith("by the load that was served: m5.xlarge, or larger.")
+    assert "by the load that was served: m5.xlarge, or larger." in topic(result, "Enough")
     assert document["smallest"] == ["m5.xlarge"]
+    assert document["plan"]["empty_times_at_most"] is None
+
+
+def test_how_a_plan_raises_a_throttled_load_is_not_known(cli, lab, monkeypatch):
+    publish_load(monkeypatch, lambda at_s: 2_950 if at_s == END_S - 3 * HOUR_S else 500, operation_kib=4)
+    add_instance(lab, "t3.micro", volume_iops=3_000)
+    lab.fleet.instances[INSTANCE].set_balances(InstanceBalances(END_S - 3 * HOUR_S, 0, 100))
+    result = cli.run("simulate", INSTANCE, "--with-volume", "gp3:6000:250")
+    assert topic(result, "Plan").endswith(
+        "With the plan it may rise: t3.micro may then have been empty, but for how long is not known."
+    )
+
+
+def test_simulate_names_the_type_that_explain_recommends(cli, throttled):
+    # held to 3,600; its volume serves 8,000, which m5.2xlarge sustains
+    assert topic(cli.run("simulate", INSTANCE), "Enough").endswith(
+        "m5.xlarge, or larger. m5.2xlarge sustains all of its load without credits."
+    )
+    assert "m5.2xlarge is the smallest of its family that sustains that" in (
+        " ".join(cli.run("explain", INSTANCE).out.split())
+    )
 
 
 def test_a_plan_that_cannot_drain_the_bucket_makes_the_type_enough(cli, throttled):
