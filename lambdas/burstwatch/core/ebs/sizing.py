@@ -596,7 +596,12 @@ def _iops_for_demand(kind: VolumeType, inputs: _SizingInput) -> _SizedValue:
         and value > best
         and (kind is not VolumeType.GP3 or peak >= THROTTLED_SHARE * best)
     ):
-        reason = f"throttled at {peak:,.0f}, so its demand is at least that; {headroom}"
+        held_back = (
+            f"throttled at {peak:,.0f}, so its demand is at least that"
+            if round(peak) >= best
+            else f"it served {peak:,.0f} of {best:,} at most, so more may be wanted"
+        )
+        reason = f"{held_back}; {headroom}"
     elif inputs.demand.is_throttled:
         value, reason = best, f"its current maximum; throttled at {peak:,.0f}, its demand is unknown"
     elif kind is VolumeType.GP3:

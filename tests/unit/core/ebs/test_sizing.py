@@ -137,6 +137,11 @@ def test_every_number_and_every_clamp_has_a_sentence():
             "3,000 IOPS: its current maximum; throttled at 300, its demand is unknown.",
         ),
         (CALM, IO1, "1,000 IOPS: its demand of 800 was not throttled; 25 % headroom."),
+        (
+            Demand(peak_iops=2_900, is_throttled=True),
+            GP3,
+            "3,625 IOPS: it served 2,900 of 3,000 at most, so more may be wanted; 25 % headroom.",
+        ),
     ],
 )
 def test_the_first_reason_states_what_is_known_of_demand(demand, volume_type, sentence):
