@@ -594,6 +594,11 @@ def _risks(inputs: AdviceInput, requirement: Requirement, target: Configuration)
         )
     if (instance := inputs.instance) is not None and instance.max_iops < (target.iops or 0):
         risks.append(f"Its instance allows {instance.max_iops:,} IOPS to all its volumes together.")
+    elif instance is not None and instance.baseline_iops < min(requirement.iops, instance.max_iops):
+        risks.append(
+            f"Its instance sustains {instance.baseline_iops:,} IOPS for all its volumes together, and"
+            f" {requirement.iops:,} are needed: while its credits are empty, a faster volume does not help."
+        )
     if inputs.volume.managed_by:
         risks.append(f"{inputs.volume.managed_by} manages it: change it there, AWS refuses it here.")
     if inputs.volume.multi_attach_enabled:

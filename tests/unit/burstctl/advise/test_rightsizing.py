@@ -296,6 +296,16 @@ def test_more_than_the_instance_allows_is_not_bought():
     assert "the instance allows no more" in advice.reasons[0]
 
 
+def test_an_instance_that_sustains_less_than_is_needed_is_a_risk():
+    instance = InstanceLimits(
+        baseline_iops=2_000, max_iops=11_800, baseline_throughput_mib_s=43, max_throughput_mib_s=260
+    )
+    busy = advise(a_case(100, a_usage(2_900, 40, **BURSTING_USAGE), instance=instance))
+    assert any("Its instance sustains 2,000 IOPS for all its volumes together" in risk for risk in busy.risks)
+    calm = advise(a_case(100, a_usage(300, 4), instance=instance))
+    assert not any("Its instance" in risk for risk in calm.risks)
+
+
 def test_an_idle_volume_is_requested_its_purpose():
     assert any("a snapshot costs less" in r for r in advise(a_case(usage=a_usage(0, 0))).risks)
 
