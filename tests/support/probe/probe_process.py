@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -44,6 +45,11 @@ class Probe:
             str(PROGRAM),
             *(str(word) for word in (*arguments[:1], *options, *arguments[1:])),
         ]
+
+    def forget(self) -> None:
+        """Let the next run be the first."""
+        for path in self.run_dir.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def run(
         self, *arguments: object, within_s: float = 60, **more: object

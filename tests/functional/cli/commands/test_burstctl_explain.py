@@ -379,6 +379,7 @@ def test_the_third_flip_of_a_day_is_proposed_everywhere_as_the_watchdog_would_ma
 def test_a_flip_that_would_be_refused_because_of_the_instance_is_not_proposed(cli, lab):
     instance_id = add_lab_instance(lab, "i-0123456789abcdef0")
     volume_id = add_critical(lab, instance_id=instance_id)
+    add_gp3(lab, load="steady:3600", iops=6_000, instance_id=instance_id)
     lab.fleet.set_instance_balance(instance_id, io_pct=0.0)
     lab.clock.advance(900)
 
