@@ -156,12 +156,3 @@ def test_a_damaged_archive_is_not_uploaded(plain_files, shell, tmp_path):
 def test_wrong_arguments_are_named(plain_files, shell, arguments, message):
     failed = shell(f"{shlex.quote(str(plain_files))}/upload.sh {arguments}", code=2)
     assert message in failed.stderr
-
-
-def test_the_same_input_gives_the_same_bytes(plain_files, tmp_path):
-    environment = {**os.environ, "CDK_VALIDATION": "false", "PATH": path_with(Path(sys.executable).parent)}
-    again = tmp_path / "again"
-    subprocess.run([sys.executable, "-m", "infra.plain_files", again], cwd=ROOT, env=environment, check=True)
-    names = sorted(path.name for path in plain_files.iterdir())
-    assert sorted(path.name for path in again.iterdir()) == names
-    assert all((again / name).read_bytes() == (plain_files / name).read_bytes() for name in names)

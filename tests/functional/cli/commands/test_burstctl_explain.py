@@ -9,7 +9,14 @@ from burstlab.model.volume import MetricFault
 from burstwatch.core.ledger.flip_state import WATCHDOG, ModificationUse
 from burstwatch.core.ledger.ledger import Change
 from support.builders.states import build_state
-from support.cli_session import add_calm, add_critical, add_lab_instance, add_lab_volume, add_warning
+from support.cli_session import (
+    add_calm,
+    add_critical,
+    add_gp3,
+    add_lab_instance,
+    add_lab_volume,
+    add_warning,
+)
 
 
 def lines_by_topic(result) -> dict[str, str]:
