@@ -13,7 +13,9 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: setup demo test check quick format lint prose schemas reference recordings types imports collect unit fuzz coverage mutants synth layer ddprobe packages image man wheel dist lock bench proof docs release clean
 .DEFAULT_GOAL := test
 
-setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) $(DIAGRAMS) layer
+# the parts beside .venv need nothing of each other, and mostly wait for downloads
+setup: $(VENV)/.installed
+	@$(MAKE) --no-print-directory --jobs=4 $(LOCAL_AWS)/.installed $(CDK) $(DIAGRAMS) layer
 
 $(VENV)/.installed: requirements.txt pyproject.toml lab/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -62,8 +64,8 @@ demo: setup
 check: lint types imports quick
 
 # collecting once compiles the tests, which each worker of pytest would do by itself, while another processor checks the types
-test: setup $(DOWNLOADS)
-	$(MAKE) --jobs=2 lint types imports collect
+test: setup
+	$(MAKE) --jobs=3 $(DOWNLOADS) lint types imports collect
 	$(MAKE) unit
 
 format: setup
