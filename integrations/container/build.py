@@ -15,14 +15,16 @@ in build/container-packages. The same packages give the same image, byte for byt
 import argparse
 import gzip
 import hashlib
+import importlib.util
 import io
 import json
+import marshal
 import os
-import py_compile
 import shutil
 import subprocess
 import sys
 import tarfile
+import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +33,7 @@ from email.message import Message
 from email.parser import BytesParser
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
+from types import CodeType
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -40,6 +43,9 @@ MODIFIED = 1_767_225_600
 
 PYTHON = (3, 11)
 """Of Debian 12. The compiled files in the image are for this version, so it also builds the image."""
+
+_UNCHECKED_HASH = 1
+"""The flags of a compiled file with a hash that is not checked; Source: PEP 552."""
 
 DEBIAN_PACKAGES = (
     "base-files",
@@ -169,8 +175,8 @@ def build_image(folder: Path, wheel: Path | None) -> tuple[Path, Path]:
         scratch = Path(directory)
         own_wheel = wheel or build_wheel(scratch)
         system, application = system_layer(debian_files), application_layer([*wheels, own_wheel])
-        compile_sources(system, scratch)
-        compile_sources(application, scratch)
+        compile_sources(system)
+        compile_sources(application)
         components = [
             *(debian_component(path, architecture) for path in debian_files),
             *(wheel_component(path) for path in [*wheels, own_wheel]),
@@ -349,28 +355,30 @@ def installed_name(name: str) -> str | None:
     return f"{SITE_PACKAGES}/{relative}" if scheme in ("purelib", "platlib") else None
 
 
-def compile_sources(layer: Layer, scratch: Path) -> None:
+def compile_sources(layer: Layer) -> None:
     """Add the compiled file of each Python source: where the root is read-only, Python could not write it."""
-    source, compiled = scratch / "source.py", scratch / "compiled.pyc"
     tag = f"cpython-{PYTHON[0]}{PYTHON[1]}"
     for name, entry in sorted(layer.items()):
         if not name.endswith(".py") or entry.data is None:
             continue
         path = PurePosixPath(name)
-        source.write_bytes(entry.data)
         try:
-            py_compile.compile(
-                str(source),
-                cfile=str(compiled),
-                dfile=f"/{name}",
-                doraise=True,
-                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-            )
-        except py_compile.PyCompileError:  # a template, or a sample for another version
+            with warnings.catch_warnings(action="ignore"):
+                code = compile(entry.data, f"/{name}", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError):  # a template, or a sample for another version
             continue
         layer[str(path.parent / "__pycache__" / f"{path.stem}.{tag}.pyc")] = Entry(
-            mode=0o644, data=compiled.read_bytes()
+            mode=0o644, data=_compiled_file(code, entry.data)
         )
+
+
+def _compiled_file(code: CodeType, source: bytes) -> bytes:
+    """The compiled file, which Python does not compare with the source (PEP 552).
+
+    From version 3 of marshal on, the bytes depend on what else the process that compiles has in memory.
+    """
+    header = importlib.util.MAGIC_NUMBER + _UNCHECKED_HASH.to_bytes(4, "little")
+    return header + importlib.util.source_hash(source) + marshal.dumps(code, 2)
 
 
 # ------------------------------------------------------------------------------------------ bill of materials

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tomllib
 import urllib.request
 from datetime import UTC, datetime, timedelta
@@ -70,6 +71,27 @@ def test_a_layer_is_the_same_bytes_whatever_the_order_of_its_files():
     files = {"b/file": build.Entry(mode=0o644, data=b"1"), "a": build.Entry(mode=0o777, target="b/file")}
     archive = build.layer_archive(files)
     assert archive == build.layer_archive(dict(reversed(files.items())))
+
+
+def test_a_compiled_file_is_the_same_bytes_whatever_the_process_has_in_memory():
+    source = b"def unusual_name(argument):\n    return {'unusual_text', 'another'}, 'unusual_text', 1.5\n"
+    programs = [
+        "",
+        "import argparse, json; keep = [sys.intern('unusual_text'), sys.intern('unusual_name')]\n",
+    ]
+    compiled = set()
+    for program in programs:
+        script = (
+            f"import sys; sys.path.insert(0, {str(ROOT / 'integrations')!r})\n{program}"
+            "from container import build\n"
+            f"layer = {{'a.py': build.Entry(mode=0o644, data={source!r})}}\n"
+            "build.compile_sources(layer)\n"
+            "[data] = [entry.data for name, entry in layer.items() if name.endswith('.pyc')]\n"
+            "sys.stdout.buffer.write(data)\n"
+        )
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+        compiled.add(done.stdout)
+    assert len(compiled) == 1
 
 
 def test_the_bill_lists_every_package_with_its_checksum_and_license(image):
