@@ -28,7 +28,7 @@ from burstwatch.core.assessment.assess import STOPPED_STATES, VolumeReading, ass
 from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
 from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.metric_history import MetricHistory
-from burstwatch.core.ebs.modification import VolumeSpec
+from burstwatch.core.ebs.modification import Modification, VolumeSpec
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.instances.instance import Instance
@@ -120,6 +120,32 @@ def _describe_spec(spec: VolumeSpec) -> str:
     return f"{spec.size_gib:,} GiB of {spec.volume_type}" + (f" with {' and '.join(rates)}" if rates else "")
 
 
+def _describe_modifications(modifications: Mapping[str, Modification]) -> list[str]:
+    """A sentence about each volume that AWS is modifying, because its limits are changing.
+
+    Source: the EBS user guide, "Monitor the progress of volume modifications": the performance is then
+    between the two configurations.
+    """
+    return [
+        f"AWS is modifying {volume_id} from {_describe_spec(record.original)} to"
+        f" {_describe_spec(record.target)} ({record.state}, {record.progress_pct or 0} %); until that is"
+        " completed, what it serves is between the two"
+        for volume_id, record in sorted(modifications.items())
+        if record.is_in_progress
+    ]
+
+
+def _checks_of_present_limit(
+    checks: tuple[Series, Series], record: Modification | None
+) -> tuple[Series, Series]:
+    """CloudWatch's checks since the newest modification began: earlier ones are of the limits before it."""
+    if record is None or record.started_at is None:
+        return checks
+    iops_exceeded, throughput_exceeded = checks
+    started_at_s = record.started_at.timestamp()
+    return iops_exceeded.since(started_at_s), throughput_exceeded.since(started_at_s)
+
+
 class _Collection:
     """The reads about one resource, at one moment."""
 
@@ -136,9 +162,10 @@ class _Collection:
     def to_report(self, run_directory: Path | None) -> WhichReport:
         volumes, instance, instance_id, is_missing = self._describe()
         limits = []
+        modifications = self._read_modifications(volumes)
         if volumes:
             reports = self._host_reports({volume.volume_id for volume in volumes}, run_directory)
-            for facts in self._volume_facts(volumes, instance, reports):
+            for facts in self._volume_facts(volumes, instance, reports, modifications):
                 limits += volume_limits(facts, now_s=self._now_s, exhausted_pct=self._exhausted_pct)
         if instance is not None:
             facts_of_instance = self._instance_facts(instance)
@@ -151,7 +178,7 @@ class _Collection:
                     f"{volume.volume_id} allows multi-attach: the load of every instance that it is attached"
                     " to counts against its limits; ask about each of those instances too"
                 )
-        self._notes += self._describe_modifications(volumes)
+        self._notes += _describe_modifications(modifications)
         return WhichReport(
             resource_id=self._resource_id,
             region=self._services.location.region,
@@ -167,21 +194,9 @@ class _Collection:
             api_calls=dict(self._services.calls.calls),
         )
 
-    def _describe_modifications(self, volumes: Sequence[Volume]) -> list[str]:
-        """A sentence about each volume that AWS is modifying, because its limits are changing.
-
-        Source: the EBS user guide, "Monitor the progress of volume modifications": the performance is then
-        between the two configurations.
-        """
-        ids = [volume.volume_id for volume in volumes]
-        modifications = self._collector.modifications(ids)[0] if ids else {}
-        return [
-            f"AWS is modifying {volume_id} from {_describe_spec(record.original)} to"
-            f" {_describe_spec(record.target)} ({record.state}, {record.progress_pct or 0} %); until that is"
-            " completed, what it serves is between the two"
-            for volume_id, record in sorted(modifications.items())
-            if record.is_in_progress
-        ]
+    def _read_modifications(self, volumes: Sequence[Volume]) -> Mapping[str, Modification]:
+        """What AWS records of their newest modifications, by volume ID."""
+        return self._collector.modifications(volume.volume_id for volume in volumes)[0] if volumes else {}
 
     def to_database_report(self) -> WhichReport:
         """The limits of the storage and of the class of a database."""
@@ -319,6 +334,7 @@ class _Collection:
         volumes: Sequence[Volume],
         instance: Instance | None,
         reports: Mapping[str, Sequence[HostReport]],
+        modifications: Mapping[str, Modification],
     ) -> list[VolumeFacts]:
         in_use = [volume for volume in volumes if why_unused(volume, instance) is None]
         histories = self._read_histories(in_use)
@@ -328,7 +344,9 @@ class _Collection:
         for volume in volumes:
             history = histories.get(volume.volume_id)
             is_read = isinstance(history, MetricHistory)
-            iops_exceeded, throughput_exceeded = checks.get(volume.volume_id, (Series(), Series()))
+            iops_exceeded, throughput_exceeded = _checks_of_present_limit(
+                checks.get(volume.volume_id, (Series(), Series())), modifications.get(volume.volume_id)
+            )
             reading = VolumeReading(
                 balance=history.balance if isinstance(history, MetricHistory) else None,
                 instance_state=instance.state if instance else None,

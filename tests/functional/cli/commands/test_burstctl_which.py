@@ -308,6 +308,19 @@ def test_a_modification_in_progress_has_a_note_about_the_limits(cli, lab):
     ) in note
 
 
+def test_a_limit_that_was_exceeded_before_a_modification_does_not_apply_after_it(cli, lab):
+    add_instance(lab)
+    volume_id = add_gp3(lab, "busy", "steady:4000", minutes=20)
+    before = cli.run("which", volume_id)
+    lab.fleet.modify(volume_id, volume_type="gp3", iops=6_000, throughput_mib_s=250)
+    lab.clock.advance(75)
+    after = cli.run("which", volume_id)
+
+    assert before.code == 3
+    assert "is limited now by the IOPS limit" in before.out
+    assert "is limited now by" not in after.out
+
+
 def test_a_multi_attach_volume_has_a_note_about_its_other_instances(cli, lab):
     add_instance(lab)
     volume_id = add_lab_volume(
