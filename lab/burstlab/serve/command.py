@@ -46,10 +46,13 @@ A fleet file:
     - {size_gib: 100, load: docker-loop, tags: {Name: ci-7, "burstwatch:mode": auto}}
     - {size_gib: 8, load: "steady:20", balance_pct: 60, count: 50}
     - {size_gib: 100, load: idle, lacks_gp3: true}   (its zone or Outpost has no gp3)
-    - {size_gib: 2000, volume_type: st1, load: "steady:200@1024", instance_id: i-0a}
-    - {size_gib: 100, volume_type: io2, multi_attached: true, instance_ids: [i-0a, i-0b]}
+    - {size_gib: 2000, volume_type: st1, load: "steady:200@1024",
+       instance_id: i-0a0a0a0a}
+    - {size_gib: 100, volume_type: io2, multi_attached: true,
+       instance_ids: [i-0a0a0a0a, i-0b0b0b0b]}
   instances:
-    - {instance_id: i-0a, instance_type: m5.large, io_pct: 60, tags: {Name: db-1}}
+    - {instance_id: i-0a0a0a0a, instance_type: m5.large, io_pct: 60,
+       tags: {Name: db-1}}
     - instance_type: t3.medium
       count: 20
       volumes: [{size_gib: 100, volume_type: gp3, load: "steady:2500"}]
