@@ -6,6 +6,7 @@ A fake AWS runs in a process of its own and answers each call after 30 ms; the p
 that only the watchdog is measured.
 """
 
+import argparse
 import json
 import resource
 import subprocess
@@ -54,10 +55,19 @@ def measure_assess_pass() -> None:
     print(json.dumps(result))
 
 
-def main(sizes: list[int]) -> None:
+def main() -> None:
     """Print a line per fleet size."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("sizes", type=int, nargs="*", default=[100, 1_000, 10_000])
+    parser.add_argument("--look", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.look:
+        measure_assess_pass()
+        return
     print(f"{'volumes':>8} {'calls':>6} {'floor':>6} {'wall':>8} {'cpu':>8} {'peak':>9} {'idle $/month':>13}")
-    for size in sizes:
+    for size in options.sizes:
         with serve_idle_fleet(size) as environment:
             command = [sys.executable, __file__, "--look"]
             result = json.loads(
@@ -73,6 +83,4 @@ def main(sizes: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    measure_assess_pass() if sys.argv[1:] == ["--look"] else main(
-        [int(text) for text in sys.argv[1:]] or [100, 1000, 10_000]
-    )
+    main()

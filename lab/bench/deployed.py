@@ -7,8 +7,8 @@ environment. As in Lambda, a cold start includes unpacking code and layer and st
 does not slow them down, and there is no network in between. So read the times as those of this machine.
 """
 
+import argparse
 import re
-import sys
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -34,8 +34,13 @@ HISTORY_BEFORE_START = timedelta(hours=1)
 _REPORT = re.compile(r"REPORT RequestId: (\S+)\tDuration: (\d+) ms")
 
 
-def main(volumes: int) -> None:
+def main() -> None:
     """Print what is measured, as it is."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("volumes", type=int, nargs="?", default=10_000)
+    volumes = parser.parse_args().volumes
     with LocalAws() as aws:
         with print_duration("cdk synth"):
             aws.run_cdk("synth", "--quiet")
@@ -201,4 +206,4 @@ def call_control_api(url: str, method: str, route: str, **body) -> dict:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if sys.argv[1:] else 10_000)
+    main()

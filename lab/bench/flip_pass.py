@@ -7,6 +7,7 @@ its own and answers each call after 30 ms. The pass runs in another, with its le
 the watchdog is measured.
 """
 
+import argparse
 import json
 import resource
 import subprocess
@@ -80,11 +81,21 @@ def measure_acting_pass() -> None:
     print(json.dumps(result))
 
 
-def main(cases: list[str]) -> None:
+def main() -> None:
     """Print a line per fleet, and its calls by name."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "cases", metavar="VOLUMES:DRAINING", type=parse_case, nargs="*", default=[(1_000, 50), (10_000, 500)]
+    )
+    parser.add_argument("--act", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.act:
+        measure_acting_pass()
+        return
     print(f"{'volumes':>8} {'flipped':>8} {'calls':>6} {'floor':>6} {'wall':>8} {'cpu':>8} {'peak':>9}")
-    for case in cases:
-        volumes, draining = map(int, case.split(":"))
+    for volumes, draining in options.cases:
         with serve_draining_fleet(volumes, draining) as environment:
             command = [sys.executable, __file__, "--act"]
             result = json.loads(
@@ -101,5 +112,11 @@ def main(cases: list[str]) -> None:
             raise SystemExit(f"{result['flipped']} of {draining} were flipped: {result['failures']}")
 
 
+def parse_case(text: str) -> tuple[int, int]:
+    """``1000:50``: the volumes of a fleet, and how many of them drain."""
+    volumes, draining = text.split(":")
+    return int(volumes), int(draining)
+
+
 if __name__ == "__main__":
-    measure_acting_pass() if sys.argv[1:] == ["--act"] else main(sys.argv[1:] or ["1000:50", "10000:500"])
+    main()

@@ -3,7 +3,7 @@
 .venv/bin/python lab/bench/ledger.py [entries]
 """
 
-import sys
+import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -90,8 +90,13 @@ def time_action(name: str, action) -> None:
     print(f"{name:<44} {wall_ms:>8.1f} ms wall {cpu_ms:>8.1f} ms cpu")
 
 
-def main(entries: int) -> None:
+def main() -> None:
     """Fill a ledger with history, then time what a pass does with it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("entries", type=int, nargs="?", default=100_000)
+    entries = parser.parse_args().entries
     per_volume = 1_000
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -135,4 +140,4 @@ def main(entries: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if sys.argv[1:] else 100_000)
+    main()

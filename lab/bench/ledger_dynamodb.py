@@ -3,7 +3,7 @@
 .venv/bin/python lab/bench/ledger_dynamodb.py [seconds a call takes, 0.005]
 """
 
-import sys
+import argparse
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -186,8 +186,13 @@ def race(workers: int, *, call_s: float) -> None:
     measure(table, f"{workers} intents, each by a process of its own", record_all)
 
 
-def main(call_s: float) -> None:
+def main() -> None:
     """Units first, which are the same everywhere; then time, with calls that take ``call_s``."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("call_s", type=float, nargs="?", default=0.005, help="what a call takes, in seconds")
+    call_s = parser.parse_args().call_s
     print("r, w: read and write units")
     for volumes in (1_000, 100_000):
         price_quiet_month(volumes)
@@ -223,4 +228,4 @@ def commit(ledger: DynamoLedger, changes: Iterable[Change]) -> None:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if sys.argv[1:] else 0.005)
+    main()

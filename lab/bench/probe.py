@@ -37,7 +37,7 @@ UNPRIVILEGED_UID: Final = 65534  # the usual user ID of a user without rights
 class Bench:
     """A disk under test, and a folder in memory for the state of ddprobe."""
 
-    def __init__(self, disk: throttled_disk.Box, memory_directory: Path) -> None:
+    def __init__(self, disk: throttled_disk.ThrottledDisk, memory_directory: Path) -> None:
         self.disk, self.memory_directory = disk, memory_directory
 
     def command(self, *arguments: object) -> list[str]:
@@ -89,7 +89,9 @@ def measure_levels(bench: Bench) -> None:
         print(f"{name:30s} {cells} {wall_s:7.2f} {cpu_ms:7.0f} {rss_mib:5.1f}")
 
 
-def measure_command(disk: throttled_disk.Box, command: list) -> tuple[dict[str, int], float, float, float]:
+def measure_command(
+    disk: throttled_disk.ThrottledDisk, command: list
+) -> tuple[dict[str, int], float, float, float]:
     throttled_disk.run("sync", "-f", disk.path)
     arguments = [str(argument) for argument in command]
     before, started_at_s, max_kib = disk.stat(), time.monotonic(), 0
@@ -210,12 +212,12 @@ def measure_detection(bench: Bench) -> None:
         reset_disk(disk)
 
 
-def load_to_limit(disk: throttled_disk.Box) -> None:
+def load_to_limit(disk: throttled_disk.ThrottledDisk) -> None:
     disk.limit(100)
     disk.load(48)
 
 
-def reset_disk(disk: throttled_disk.Box) -> None:
+def reset_disk(disk: throttled_disk.ThrottledDisk) -> None:
     disk.thaw()
     disk.idle()
     if throttled_disk.why_no_limit() is None:
@@ -288,7 +290,7 @@ def find_blocked_processes(directory: Path) -> list[int]:
     return pids
 
 
-def measure_unprivileged(disk: throttled_disk.Box) -> None:
+def measure_unprivileged(disk: throttled_disk.ThrottledDisk) -> None:
     """The stall as seen by a user who may not look at other users' processes."""
     private_directory = disk.path / "theirs"
     private_directory.mkdir(exist_ok=True)
@@ -381,7 +383,10 @@ def main() -> None:
         sys.exit(f"{unknown[0]} is none of {', '.join(measurements)}")
     if throttled_disk.why_not():
         sys.exit(f"a real disk to measure on {throttled_disk.why_not()}")
-    with throttled_disk.Box() as disk, tempfile.TemporaryDirectory(dir="/dev/shm") as memory_directory:
+    with (
+        throttled_disk.ThrottledDisk() as disk,
+        tempfile.TemporaryDirectory(dir="/dev/shm") as memory_directory,
+    ):
         bench = Bench(disk, Path(memory_directory))
         for name in selected:
             print(f"== {name}")

@@ -6,6 +6,7 @@ A fake AWS runs in a process of its own and answers each call after 30 ms; the c
 Opening and sorting are timed by the page's own clock in a headless Chromium, to the frame that shows it.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -90,8 +91,13 @@ def measure_page(path: Path) -> dict[str, float]:
         }
 
 
-def main(sizes: list[int]) -> None:
+def main() -> None:
     """Print a line per fleet size."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("sizes", type=int, nargs="*", default=[1_000, 10_000])
+    sizes = parser.parse_args().sizes
     titles = ("page", "calls", "reads", "made in", "open", "sort", "filter")
     print(f"{'volumes':>8}" + "".join(f" {title:>9}" for title in titles))
     for size in sizes:
@@ -110,4 +116,4 @@ def main(sizes: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(text) for text in sys.argv[1:]] or [1_000, 10_000])
+    main()

@@ -6,6 +6,7 @@ A fake AWS runs in a process of its own and answers each call after 30 ms; the c
 pseudo-terminal of 120 x 40. A key counts until the whole frame with another selected resource has arrived.
 """
 
+import argparse
 import fcntl
 import os
 import pty
@@ -119,6 +120,15 @@ def measure(volumes: int) -> None:
     print(describe("while it reads", reading_ms))
 
 
-if __name__ == "__main__":
-    for size in [int(text) for text in sys.argv[1:]] or [5_000]:
+def main() -> None:
+    """Measure fleets of these sizes."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("sizes", type=int, nargs="*", default=[5_000])
+    for size in parser.parse_args().sizes:
         measure(size)
+
+
+if __name__ == "__main__":
+    main()

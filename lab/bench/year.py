@@ -9,7 +9,7 @@ the year. DynamoDB is the lab's table, in this process: its times are those of o
 without a network. Its units and bytes are as AWS counts them.
 """
 
-import sys
+import argparse
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -264,13 +264,21 @@ def print_times(measured_ledger: MeasuredLedger, year: LedgerYear, now_s: int) -
         )
 
 
-def main(volumes: int, incidents: int, kinds: Sequence[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """For each kind of ledger: empty, and with the year."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("volumes", type=int, nargs="?", default=1_000)
+    parser.add_argument("incidents", type=int, nargs="?", default=12, help="of each volume, in the year")
+    parser.add_argument("ledger", choices=("sqlite", "dynamodb", "both"), nargs="?", default="both")
+    options = parser.parse_args(arguments)
+    volumes, incidents = options.volumes, options.incidents
     year = LedgerYear(record_incident(), volumes, incidents)
     now_s = int(STARTS_AT.timestamp()) + YEAR_S
     incidents_text = f"{incidents} troubles each of {len(year.incident)} rows"
     print(f"{volumes:,} volumes, {incidents_text}: {year.rows:,} rows; times are the best of five")
-    for kind in kinds:
+    for kind in ("sqlite", "dynamodb") if options.ledger == "both" else (options.ledger,):
         for is_full in (False, True):
             with open_measured_ledger(kind) as measured_ledger:
                 duration_s = fill_ledger(measured_ledger, year) if is_full else 0.0
@@ -289,5 +297,4 @@ def main(volumes: int, incidents: int, kinds: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    backends = sys.argv[3:4] if sys.argv[3:4] not in ([], ["both"]) else ["sqlite", "dynamodb"]
-    main(int(sys.argv[1]) if sys.argv[1:] else 1_000, int(sys.argv[2]) if sys.argv[2:] else 12, backends)
+    main()

@@ -3,7 +3,7 @@
 `storage_cost.py [HOURS]` plays ticks before the lab with the real readers, and prints a Markdown table.
 """
 
-import sys
+import argparse
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -59,7 +59,11 @@ def measure(file_load: str, database_load: str, hours: float, balance_pct: float
 
 def main() -> None:
     """Print the table."""
-    hours = float(sys.argv[1]) if sys.argv[1:] else HOURS
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("hours", type=float, nargs="?", default=HOURS)
+    hours = parser.parse_args().hours
     print(f"| {COUNT} file systems and {COUNT} databases | calls an hour | metrics an hour | $ a month |")
     print("| --- | ---: | ---: | ---: |")
     for label, loads in LOADS.items():

@@ -44,7 +44,7 @@ def test_each_volume_has_episodes_that_history_and_report_read(year_bench, episo
 
 
 def test_the_table_states_how_much_there_is(year_bench, capsys):
-    year_bench.main(2, 1, ["sqlite"])
+    year_bench.main(["2", "1", "sqlite"])
     printed = capsys.readouterr().out
     assert "2 volumes, 1 troubles each" in printed
     assert "SQLite, a year" in printed
