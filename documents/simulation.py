@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from burstctl.simulate.simulation import BucketKind
+from burstctl.simulate.simulation import InstanceBucket
 from documents.shared import ApiCalls, Count, HeaderDocument, Instant, Percent, ReadCostDocument, VolumeId
 
 InstanceId = Annotated[str, Field(pattern="^i-([0-9a-f]{8}|[0-9a-f]{17})$")]
@@ -53,11 +53,11 @@ class BucketSpellDocument(SpellDocument):
 
 
 class InstanceSpellDocument(SpellDocument):
-    buckets: list[BucketKind]
+    buckets: list[InstanceBucket]
 
 
 class SimulatedBucketDocument(TypedDict):
-    bucket: BucketKind
+    bucket: InstanceBucket
     unit: Literal["operations", "MiB"]
     capacity: Count
     refill_per_s: float

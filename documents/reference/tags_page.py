@@ -1,7 +1,7 @@
 """tags.md: every tag that burstwatch reads."""
 
 from burstwatch.core import tag_keys
-from burstwatch.core.ebs.sizing import TYPE_LIMITS
+from burstwatch.core.ebs.volume_types import TYPE_LIMITS
 from burstwatch.core.policy.policy import Mode
 from documents.reference.markdown import page, paragraph, require_same_keys, table
 

@@ -17,7 +17,7 @@ from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.poll_interval import is_sweep_due
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT, hdd_bucket
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
 from burstwatch.core.efs.efs_bucket import EFS_BYTES, efs_bucket

@@ -9,19 +9,19 @@ from math import isclose
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from burstwatch.core.ebs.demand import Demand
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_month
 from burstwatch.core.ebs.sizing import (
     Candidate,
-    Demand,
-    InstanceLimits,
     ReturnMode,
     Target,
     TargetOverride,
     TargetRefusal,
     choose_target,
-    reachable_mib_s,
     return_decision,
 )
+from burstwatch.core.ebs.volume_types import reachable_mib_s
 from support.builders.core_values import a_volume
 
 sizes_gib = st.one_of(st.integers(1, 300), st.integers(1, 16_384))

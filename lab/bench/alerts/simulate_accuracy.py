@@ -27,14 +27,14 @@ import numpy as np
 
 from burstctl.simulate.simulation import (
     MERGE_GAP_S,
-    BucketKind,
+    InstanceBucket,
     InstanceBuckets,
     LoadInterval,
     SimulationResult,
     lowest_if_bursts,
     simulate,
 )
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.instances.instance_buckets import instance_io_bucket, instance_throughput_bucket
 
 PERIOD_S: Final = 300
@@ -175,7 +175,7 @@ def play_seconds(cases: Sequence[Case], loads: Sequence[CaseLoad]) -> list[Outco
         kind: np.array(
             [(b.capacity, b.refill_per_s, b.burst_per_s) for case in cases for b in [case.buckets.of(kind)]]
         ).T
-        for kind in BucketKind
+        for kind in InstanceBucket
     }
     (io_capacity, io_refill, io_burst), (mib_capacity, mib_refill, mib_burst) = bounds.values()
     io_credits, mib_credits = io_capacity.copy(), mib_capacity.copy()
@@ -223,7 +223,7 @@ def play_all(cases: Sequence[Case]) -> Iterator[tuple[Case, Outcome, SimulationR
     loads = [CaseLoad(case, np.random.default_rng(number)) for number, case in enumerate(cases)]
     for case, load, truth in zip(cases, loads, play_seconds(cases, loads), strict=True):
         intervals = to_intervals(load)
-        bound = min(lowest_if_bursts(intervals, kind, case.buckets.of(kind)) for kind in BucketKind)
+        bound = min(lowest_if_bursts(intervals, kind, case.buckets.of(kind)) for kind in InstanceBucket)
         yield case, truth, simulate(intervals, case.buckets), bound
 
 

@@ -28,7 +28,7 @@ from burstlab.model.instances.instance_types import instance_types
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.aws.ec2 import parse_ebs_limits
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_ceiling import ceiling_of
 from burstwatch.core.instances.instance import Instance

@@ -11,8 +11,9 @@ from burstlab.model.modification import ModifyRequest
 from burstlab.score.cases import Case
 from burstlab.score.ground_truth import START_S, GroundTruth, make_fleet
 from burstlab.score.record import AcceptedModification, accepted_modifications
+from burstwatch.core.ebs.demand import Demand
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType
-from burstwatch.core.ebs.sizing import Demand, Target, TargetOverride, choose_target
+from burstwatch.core.ebs.sizing import Target, TargetOverride, choose_target
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume
 
 GP2: Final = Configuration(volume_type=VolumeType.GP2)

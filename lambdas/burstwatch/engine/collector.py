@@ -16,8 +16,8 @@ from burstwatch.adapters.aws.rds import RdsReader
 from burstwatch.core.assessment.drain_cause import DrainMetrics
 from burstwatch.core.buckets.forecast import HORIZONS_MIN
 from burstwatch.core.buckets.series import PERIOD_S, Series
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.modification import Modification
-from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling, ceiling_of
 from burstwatch.core.errors import Problem

@@ -14,7 +14,6 @@ from burstwatch.core.flips.recommendation import demand_of
 from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.ledger.flip_state import active_hold
 from burstwatch.core.ledger.volume_state import VolumeState
-from burstwatch.core.policy.policy import ActAt
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import urgency_of
 from burstwatch.engine.evaluate_volumes import WatchPass
@@ -196,7 +195,7 @@ def _known_refusal(watch_pass: WatchPass, decision: Decision, state: VolumeState
     It is not requested then: nothing more would be read or recorded.
     """
     assert decision.trigger is not None
-    is_quiet = decision.trigger.is_early and watch_pass.services.policy.flip.act_at is ActAt.AUTO
+    is_quiet = watch_pass.services.policy.flip.refuses_quietly(is_early=decision.trigger.is_early)
     reported_refusal = state.alerts.refusal if state is not None else None
     hold = active_hold(watch_pass.holds, decision.volume_id, watch_pass.context.now_s)
     if hold is not None and (is_quiet or reported_refusal == Guard.HELD):

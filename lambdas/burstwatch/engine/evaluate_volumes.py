@@ -21,8 +21,8 @@ from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import PERIOD_S, Series
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.modification import Modification
-from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume, can_burst
 from burstwatch.core.ebs.volume_bucket import bucket_kind_of, bucket_of
 from burstwatch.core.flips.observed_state import ObservedState, is_on_target
@@ -74,7 +74,7 @@ class WatchPass:
     instances: dict[str, InstanceLimits] = field(default_factory=dict)
     """What the instances of volumes in trouble allow, by volume id, if instances are watched."""
     internal_errors: list[str] = field(default_factory=list)
-    watched: int | None = None
+    fleet_size: int | None = None
     is_read_only: bool = False
     is_stopped: bool = False
     keeps_samples: bool = False
@@ -518,7 +518,7 @@ def _find_idle(watch_pass: WatchPass, assessments: Mapping[str, Assessment]) -> 
             state,
             cadence,
             now_s=watch_pass.context.now_s,
-            is_first_sweep=watch_pass.watched is None,
+            is_first_sweep=watch_pass.fleet_size is None,
         ):
             continue
         interval_s = sweep_interval_s(assessment.bucket, cadence)

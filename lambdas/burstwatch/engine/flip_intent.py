@@ -16,7 +16,6 @@ from burstwatch.core.flips.transition import Transition, to_alert, to_ledger_ent
 from burstwatch.core.ledger.caps import Caps, IntentResult, IntentStatus
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.volume_state import VolumeState
-from burstwatch.core.policy.policy import ActAt
 from burstwatch.engine.fresh_context import FreshContext
 from burstwatch.engine.services import Services
 
@@ -112,7 +111,7 @@ def _record_refusal(services: Services, plan: FlipPlan, refusal: Refusal) -> Out
     """
     state, order = plan.context.state, plan.order
     is_reported = state.alerts.refusal == refusal.guard or is_backoff_refusal(state, refusal)
-    is_quiet = order.is_early and services.policy.flip.act_at is ActAt.AUTO
+    is_quiet = services.policy.flip.refuses_quietly(is_early=order.is_early)
     if order.is_automatic and state.revision and not is_reported and not is_quiet:
         after = replace(
             state,

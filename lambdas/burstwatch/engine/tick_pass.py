@@ -166,7 +166,7 @@ def _run_focus(tick: _ClaimedTick, now_s: float) -> PassReport:
 
 def _start_tick_pass(tick: _ClaimedTick, now_s: float) -> WatchPass:
     watch_pass = start_pass(tick.services, tick_at_s=tick.tick_at_s, now_s=now_s)
-    watch_pass.watched = len(tick.snapshot.fingerprints) if tick.snapshot else None
+    watch_pass.fleet_size = len(tick.snapshot.fingerprints) if tick.snapshot else None
     return watch_pass
 
 

@@ -89,7 +89,7 @@ def run_pass(
     evaluate_resources(watch_pass, collection.due_buckets)
     # A pass that lists the fleet for the first time evaluates without knowing its size, and reports it.
     if collection.fleet_size is not None:
-        watch_pass.watched = collection.fleet_size
+        watch_pass.fleet_size = collection.fleet_size
     if watch_pass.is_read_only:
         _report_unreadable_items(watch_pass)
         return _build_report(watch_pass, is_read_only=True), collection
@@ -186,7 +186,7 @@ def _build_acting_report(
         _build_report(watch_pass, is_read_only=False),
         sent=delivery.sent,
         undelivered=delivery.failed + unreadable_alerts,
-        fleet=summarise_fleet(watch_pass.states, recorded.applied, watch_pass.watched)
+        fleet=summarise_fleet(watch_pass.states, recorded.applied, watch_pass.fleet_size)
         if knows_fleet
         else None,
         unreadable_count=_count_unreadable(watch_pass),
@@ -207,7 +207,7 @@ def _count_unreadable(watch_pass: WatchPass) -> int:
     """How many resources were not described; if the fleet could not be listed, all that were known."""
     if watch_pass.collector.has_whole_fleet:
         return len(watch_pass.collector.unreadable) + len(watch_pass.collector.unread_kinds)
-    return max(1, watch_pass.watched or 0, len(watch_pass.collector.unreadable))
+    return max(1, watch_pass.fleet_size or 0, len(watch_pass.collector.unreadable))
 
 
 def _build_report(watch_pass: WatchPass, *, is_read_only: bool) -> PassReport:

@@ -13,23 +13,20 @@ from math import ceil
 from typing import Final
 
 from burstctl.advise.usage import Peak, Usage
+from burstwatch.core.ebs.demand import THROTTLED_SHARE, Demand
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.pricing import Configuration, PriceChange, PriceTable, VolumeType, usd_per_month
-from burstwatch.core.ebs.sizing import (
+from burstwatch.core.ebs.sizing import Target, TargetOverride, choose_target
+from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops, can_burst, gp2_throughput_mib_s
+from burstwatch.core.ebs.volume_types import (
     GP3_MAX_MIB_S,
     GP3_MIN_MIB_S,
     IO1_LARGE_OPERATION_MAX_MIB_S,
     IOPS_PER_MIB_S,
-    THROTTLED_SHARE,
     TYPE_LIMITS,
-    Demand,
-    InstanceLimits,
-    Target,
-    TargetOverride,
-    choose_target,
     configuration_of,
     reachable_mib_s,
 )
-from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops, can_burst, gp2_throughput_mib_s
 from burstwatch.core.text import format_duration, format_instant
 
 STAY: Final = "stay"

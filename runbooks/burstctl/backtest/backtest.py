@@ -10,8 +10,8 @@ from burstctl.backtest.recording import Recording
 from burstctl.backtest.replay import ReplayConfig, cost_of_calm_volume, is_calm_throughout, replay
 from burstctl.backtest.scoring import SentAlert, Tally, Totals, sent_alerts, sum_tallies, tally_volume
 from burstwatch.core.durations import DAY_S
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.resource_type import ResourceType

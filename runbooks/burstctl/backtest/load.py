@@ -21,9 +21,9 @@ from burstctl.context.volume_histories import (
 )
 from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.durations import DAY_S, HOUR_S
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.modification import Modification
-from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume, can_burst
 from burstwatch.core.ebs.volume_bucket import bucket_of
 from burstwatch.core.policy.policy import Policy

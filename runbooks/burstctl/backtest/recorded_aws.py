@@ -14,9 +14,9 @@ from burstwatch.adapters.aws.drain_metrics import MAX_VOLUMES, METRICS_PER_VOLUM
 from burstwatch.adapters.aws.ec2 import EbsLimitsResult, InstanceStates, ModificationsResult, VolumesResult
 from burstwatch.adapters.aws.ec2_modify import Accepted
 from burstwatch.core.buckets.series import PERIOD_S, Series
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
 
 UNKNOWN_INSTANCE_ID: Final = "i-recorded"

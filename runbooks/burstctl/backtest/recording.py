@@ -9,8 +9,9 @@ from itertools import groupby
 from math import isnan, nan
 
 from burstwatch.core.buckets.series import PERIOD_S, Series
+from burstwatch.core.ebs.demand import THROTTLED_SHARE
+from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT
 from burstwatch.core.ebs.metric_history import MetricHistory
-from burstwatch.core.ebs.sizing import EMPTY_PCT, THROTTLED_SHARE
 from burstwatch.core.ebs.volume import Volume, baseline_iops
 
 

@@ -16,7 +16,7 @@ from burstctl.backtest.replay_ledger import ReplayLedger
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.core.buckets.poll_interval import is_sweep_due
 from burstwatch.core.durations import DAY_S
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_bucket import bucket_kind_of, bucket_of
 from burstwatch.core.errors import BurstwatchError

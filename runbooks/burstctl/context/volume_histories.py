@@ -8,8 +8,8 @@ from burstctl.cli.output import print_failures, print_first_lines
 from burstctl.context.context import CommandContext
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.metric_history import HistoryReader
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.metric_history import MetricHistory
-from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.policy.policy import ModePolicy
 from burstwatch.core.policy.volume_tags import read_tags

@@ -27,8 +27,9 @@ from burstctl.experiment.report import ExperimentResult, write_report
 from burstctl.experiment.waiting import Waiter
 from burstwatch.core.durations import DAY_S, HOUR_S
 from burstwatch.core.ebs.modification import Modification
-from burstwatch.core.ebs.sizing import TargetOverride, configuration_of
+from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.ebs.volume_types import configuration_of
 from burstwatch.core.errors import LedgerError, Problem
 from burstwatch.core.flips.flip_plan import FlipOrder, modifications_used
 from burstwatch.core.flips.guards import QUOTA, hold_refusal

@@ -14,7 +14,8 @@ from burstctl.flip.execute import modify
 from burstctl.flip.select import FlipRequest
 from burstctl.render.guard_override import OVERRIDABLE, GuardName
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.sizing import TYPE_LIMITS, TargetOverride
+from burstwatch.core.ebs.sizing import TargetOverride
+from burstwatch.core.ebs.volume_types import TYPE_LIMITS
 from burstwatch.core.errors import Problem
 from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import Direction

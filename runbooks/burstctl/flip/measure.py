@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from burstwatch.core.assessment.assess import VolumeReading, assess
 from burstwatch.core.buckets.series import Series, served_iops_by_minute
-from burstwatch.core.ebs.sizing import Demand
+from burstwatch.core.ebs.demand import Demand
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.recommendation import measured_demand
 from burstwatch.core.watch.due_volumes import DueVolume

@@ -47,7 +47,7 @@ from burstctl.timeline.timeline import (
     downsample,
 )
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.ebs.sizing import EMPTY_PCT
+from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT
 from burstwatch.core.text import format_clock
 
 INK: Final = "#1b1f24"

@@ -29,7 +29,7 @@ from burstctl.render.table import truncate
 from burstctl.timeline.data_gap import DataGapReason
 from burstctl.timeline.timeline import ForecastCone, Timeline
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.ebs.sizing import EMPTY_PCT
+from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT
 from burstwatch.core.text import display_width, wrap
 
 # layout in rows and columns: a chart of fewer has no room for its labels

@@ -12,8 +12,8 @@ from burstwatch.core.ebs.pricing import (
     VolumeType,
     usd_per_month,
 )
-from burstwatch.core.ebs.sizing import GP3_MIN_MIB_S
 from burstwatch.core.ebs.volume import Volume, baseline_iops, gp2_throughput_mib_s
+from burstwatch.core.ebs.volume_types import GP3_MIN_MIB_S
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import FlipPolicy
 

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Final
 
-from burstctl.simulate.simulation import BucketKind, InstanceBuckets
+from burstctl.simulate.simulation import InstanceBucket, InstanceBuckets
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ebs.sizing import (
+from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
+from burstwatch.core.ebs.volume_types import (
     GP3_MAX_MIB_S,
     GP3_MIN_MIB_S,
     IOPS_PER_MIB_S,
     TYPE_LIMITS,
-    InstanceLimits,
     as_configuration,
     reachable_mib_s,
 )
-from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.instances.instance_buckets import instance_io_bucket, instance_throughput_bucket
 
 PLANNED_FORM: Final = "[VOLUME=]TYPE:IOPS:MIB_S[:GIB], such as gp3:6000:250"
@@ -39,8 +39,8 @@ class Ceiling:
     iops: float
     mib_s: float
 
-    def of(self, kind: BucketKind) -> float:
-        return self.iops if kind is BucketKind.IO else self.mib_s
+    def of(self, kind: InstanceBucket) -> float:
+        return self.iops if kind is InstanceBucket.IO else self.mib_s
 
     def __add__(self, other: "Ceiling") -> "Ceiling":
         return Ceiling(iops=self.iops + other.iops, mib_s=self.mib_s + other.mib_s)

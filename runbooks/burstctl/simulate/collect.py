@@ -11,14 +11,14 @@ from burstctl.simulate.ceilings import NO_CEILING, PlannedVolume, attached_ceili
 from burstctl.simulate.instance_reads import (
     METRIC_LAG_S,
     PERIOD_S,
-    Instance,
-    InstanceMetrics,
     InstanceType,
+    MeasuredIo,
+    SimulatedInstance,
     read_instance,
     read_instance_types,
     read_metrics,
 )
-from burstctl.simulate.simulation import BucketKind
+from burstctl.simulate.simulation import InstanceBucket
 from burstctl.simulate.study import Study, StudyInput, make_study
 from burstwatch.adapters.aws.errors import AwsError, AwsFailure
 from burstwatch.core.durations import format_duration_literal
@@ -104,7 +104,7 @@ def _collect(context: CommandContext, request: SimulationRequest) -> SimulationR
             measured_on=types.present,
             target=types.target,
             candidates=types.candidates,
-            balances={kind: metrics.balance(kind) for kind in BucketKind},
+            balances={kind: metrics.balance(kind) for kind in InstanceBucket},
             ceiling=attached_ceiling(volumes) if volumes else NO_CEILING,
             planned=request.planned,
             planned_ceiling=after_plan,
@@ -151,10 +151,10 @@ def _read_volumes(context: CommandContext, instance_id: str, failures: _Failures
 def _read_metrics(
     context: CommandContext,
     request: SimulationRequest,
-    instance: Instance | None,
+    instance: SimulatedInstance | None,
     volumes: Iterable[Volume],
     now_s: float,
-) -> InstanceMetrics:
+) -> MeasuredIo:
     end_s = int(now_s - METRIC_LAG_S) // PERIOD_S * PERIOD_S
     start_s = end_s - int(request.lookback.total_seconds()) // PERIOD_S * PERIOD_S
     client = build_client(context.session, "cloudwatch", context.services.calls)
@@ -183,7 +183,9 @@ class _Types:
     left_out: Sequence[str]
 
 
-def _read_types(client: Any, request: SimulationRequest, instance: Instance | None, region: str) -> _Types:
+def _read_types(
+    client: Any, request: SimulationRequest, instance: SimulatedInstance | None, region: str
+) -> _Types:
     target_name = request.target or (instance.instance_type if instance else None)
     if target_name is None:
         raise SettingsError(f"the type of {request.instance_id} could not be read", fix="give --to TYPE")

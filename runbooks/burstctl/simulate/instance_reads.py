@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from burstctl.simulate.simulation import BucketKind, LoadInterval
+from burstctl.simulate.simulation import InstanceBucket, LoadInterval
 from burstwatch.adapters.aws.botocore_hooks import paginate
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader, MetricQuery
 from burstwatch.adapters.aws.ec2 import parse_ebs_limits
@@ -13,7 +13,7 @@ from burstwatch.adapters.aws.errors import AwsError, FailureKind, translate_erro
 from burstwatch.adapters.aws.metric_history import DATAPOINTS_PER_S
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.instances.larger_type import size_rank
 
@@ -30,7 +30,7 @@ _TYPES_PER_PAGE: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
+class SimulatedInstance:
     """An instance as EC2 describes it; ``started_at_s`` is when it last started, not when it was created."""
 
     instance_id: str
@@ -57,7 +57,7 @@ class InstanceType:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceMetrics:
+class MeasuredIo:
     """The I/O of an instance, and its own balances, which are empty if CloudWatch has none.
 
     An interval is in ``load`` only if all four metrics have it. ``volume_balances`` are those of the attached
@@ -70,11 +70,11 @@ class InstanceMetrics:
     volume_balances: Mapping[str, Series]
     messages: Sequence[str]
 
-    def balance(self, kind: BucketKind) -> Series:
-        return self.io_balance if kind is BucketKind.IO else self.throughput_balance
+    def balance(self, kind: InstanceBucket) -> Series:
+        return self.io_balance if kind is InstanceBucket.IO else self.throughput_balance
 
 
-def read_instance(client: Any, instance_id: str) -> Instance | None:
+def read_instance(client: Any, instance_id: str) -> SimulatedInstance | None:
     """The instance; None if EC2 does not know it.
 
     Raises:
@@ -115,7 +115,7 @@ def read_instance_types(client: Any, patterns: Sequence[str]) -> list[InstanceTy
 
 def read_metrics(
     client: Any, instance_id: str, volumes: Iterable[Volume], start_s: int, end_s: int
-) -> InstanceMetrics:
+) -> MeasuredIo:
     """What CloudWatch has of an instance from ``start_s``, a multiple of five minutes, to ``end_s``.
 
     With detailed monitoring, CloudWatch adds the minutes up.
@@ -125,7 +125,7 @@ def read_metrics(
     """
     sums = [MetricQuery(instance_id, metric, "Sum", "InstanceId", PERIOD_S) for metric in _LOAD_METRICS]
     balances = [
-        MetricQuery(instance_id, kind.metric, "Minimum", "InstanceId", PERIOD_S) for kind in BucketKind
+        MetricQuery(instance_id, kind.metric, "Minimum", "InstanceId", PERIOD_S) for kind in InstanceBucket
     ]
     of_volumes = {
         MetricQuery(volume.volume_id, EBS_IO.metric, "Minimum", period_s=PERIOD_S): volume
@@ -144,7 +144,7 @@ def read_metrics(
     read_ops, write_ops, read_bytes, write_bytes = by_metric
     starts_s = sorted(set.intersection(*map(set, by_metric)))
     io_balance, throughput_balance = (result.series[query] for query in balances)
-    return InstanceMetrics(
+    return MeasuredIo(
         load=[
             LoadInterval(
                 start_s,
@@ -166,10 +166,10 @@ def read_metrics(
     )
 
 
-def _parse_instance(description: Any) -> Instance:
+def _parse_instance(description: Any) -> SimulatedInstance:
     tags = {tag.get("Key"): tag.get("Value") for tag in description.get("Tags", ())}
     launch_time = description.get("LaunchTime")
-    return Instance(
+    return SimulatedInstance(
         instance_id=str(description.get("InstanceId")),
         name=tags.get("Name") or None,
         state=str(description.get("State", {}).get("Name", "unknown")),

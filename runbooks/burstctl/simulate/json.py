@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from burstctl.simulate.ceilings import Ceiling
 from burstctl.simulate.collect import SimulationReport
-from burstctl.simulate.simulation import BucketKind, EmptySpell, SimulationResult
+from burstctl.simulate.simulation import EmptySpell, InstanceBucket, SimulationResult
 from burstctl.simulate.study import Study, TypeStudy
 from burstwatch.core.text import format_clock, format_instant, tenths_or_none
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
@@ -94,17 +94,17 @@ def _type_document(study: TypeStudy) -> "SimulatedTypeDocument":
         "spells": [
             {**_spell_document(spell), "buckets": result.buckets_of(spell)} for spell in result.spells
         ],
-        "buckets": [_bucket_document(study, result, kind) for kind in BucketKind],
+        "buckets": [_bucket_document(study, result, kind) for kind in InstanceBucket],
     }
 
 
 def _bucket_document(
-    study: TypeStudy, result: SimulationResult, kind: BucketKind
+    study: TypeStudy, result: SimulationResult, kind: InstanceBucket
 ) -> "SimulatedBucketDocument":
     bucket, own = study.buckets.of(kind), result.of(kind)
     return {
         "bucket": kind,
-        "unit": "operations" if kind is BucketKind.IO else "MiB",
+        "unit": "operations" if kind is InstanceBucket.IO else "MiB",
         "capacity": round(bucket.capacity),
         "refill_per_s": round(bucket.refill_per_s, 3),
         "most_per_s": round(bucket.burst_per_s, 3),

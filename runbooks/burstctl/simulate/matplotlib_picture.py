@@ -26,15 +26,15 @@ from burstctl.plot.matplotlib_plot import (
     replace_unknown_characters,
 )
 from burstctl.simulate.collect import SimulationReport
-from burstctl.simulate.simulation import BucketKind, LoadInterval
+from burstctl.simulate.simulation import InstanceBucket, LoadInterval
 from burstctl.simulate.study import TypeStudy
 from burstctl.simulate.text import describe_answer, describe_subject
 
 _SIZE_INCHES: Final = (11.5, 6.6)
 _MAX_POINTS: Final = 1_500  # about one for each dot of the axes
-_COLOURS: Final = {BucketKind.IO: BALANCE, BucketKind.THROUGHPUT: FORECAST}
-_DASHES: Final = {BucketKind.IO: "-", BucketKind.THROUGHPUT: (0, (5, 1.5))}
-_TITLES: Final = {BucketKind.IO: "LOAD, IOPS", BucketKind.THROUGHPUT: "LOAD, MiB/s"}
+_COLOURS: Final = {InstanceBucket.IO: BALANCE, InstanceBucket.THROUGHPUT: FORECAST}
+_DASHES: Final = {InstanceBucket.IO: "-", InstanceBucket.THROUGHPUT: (0, (5, 1.5))}
+_TITLES: Final = {InstanceBucket.IO: "LOAD, IOPS", InstanceBucket.THROUGHPUT: "LOAD, MiB/s"}
 
 
 def draw(report: SimulationReport, kind: str) -> bytes:
@@ -73,7 +73,7 @@ def _draw_figure(report: SimulationReport, subject: str, answer: str) -> Figure:
             )
     load = study.inputs.load
     _draw_balances(axes[0], study.target, load)
-    for panel, bucket in zip(axes[1:], BucketKind, strict=True):
+    for panel, bucket in zip(axes[1:], InstanceBucket, strict=True):
         _draw_load(panel, bucket, study.target, load)
     axes[0].set_xlim(_time(study.start_s), _time(study.end_s))
     locator = mdates.AutoDateLocator(tz=UTC, minticks=5, maxticks=12)
@@ -101,7 +101,7 @@ def _draw_figure(report: SimulationReport, subject: str, answer: str) -> Figure:
 def _draw_balances(panel: Any, target: TypeStudy, load: Sequence[LoadInterval]) -> None:
     panel.set_ylim(0, 104)
     panel.set_yticks([0, 25, 50, 75, 100], ["0", "25", "50", "75", "100 %"])
-    for kind in BucketKind:
+    for kind in InstanceBucket:
         balances = target.result.of(kind).balances_pct
         if not balances:
             continue
@@ -118,7 +118,7 @@ def _draw_balances(panel: Any, target: TypeStudy, load: Sequence[LoadInterval]) 
     )
 
 
-def _draw_load(panel: Any, kind: BucketKind, target: TypeStudy, load: Sequence[LoadInterval]) -> None:
+def _draw_load(panel: Any, kind: InstanceBucket, target: TypeStudy, load: Sequence[LoadInterval]) -> None:
     for piece in _contiguous(load):
         step = -(-len(piece) // _MAX_POINTS)
         chosen = [load[first : first + step] for first in piece[::step]]

@@ -37,7 +37,7 @@ _MAX_SPEED: Final = 1e6
 """Load that is almost nothing is served a million times as fast as it came, not infinitely fast."""
 
 
-class BucketKind(StrEnum):
+class InstanceBucket(StrEnum):
     """The buckets of an instance, by their public names."""
 
     IO = "instance-io"
@@ -45,12 +45,12 @@ class BucketKind(StrEnum):
 
     @property
     def label(self) -> str:
-        return "I/O" if self is BucketKind.IO else "throughput"
+        return "I/O" if self is InstanceBucket.IO else "throughput"
 
     @property
     def metric(self) -> str:
         """The metric that shows its balance in CloudWatch."""
-        return "EBSIOBalance%" if self is BucketKind.IO else "EBSByteBalance%"
+        return "EBSIOBalance%" if self is InstanceBucket.IO else "EBSByteBalance%"
 
 
 class LoadInterval(NamedTuple):
@@ -65,11 +65,11 @@ class LoadInterval(NamedTuple):
     def end_s(self) -> int:
         return self.start_s + self.duration_s
 
-    def amount(self, kind: BucketKind) -> float:
+    def amount(self, kind: InstanceBucket) -> float:
         """How much it is in the unit of a bucket: operations, or MiB."""
-        return self.ops if kind is BucketKind.IO else self.mib
+        return self.ops if kind is InstanceBucket.IO else self.mib
 
-    def rate(self, kind: BucketKind) -> float:
+    def rate(self, kind: InstanceBucket) -> float:
         """The mean per second in the unit of a bucket."""
         return self.amount(kind) / self.duration_s
 
@@ -80,8 +80,8 @@ class InstanceBuckets(NamedTuple):
     io: Bucket
     throughput: Bucket
 
-    def of(self, kind: BucketKind) -> Bucket:
-        return self.io if kind is BucketKind.IO else self.throughput
+    def of(self, kind: InstanceBucket) -> Bucket:
+        return self.io if kind is InstanceBucket.IO else self.throughput
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,8 +126,8 @@ class SimulationResult:
     throughput: BucketResult
     spells: Sequence[EmptySpell]
 
-    def of(self, kind: BucketKind) -> BucketResult:
-        return self.io if kind is BucketKind.IO else self.throughput
+    def of(self, kind: InstanceBucket) -> BucketResult:
+        return self.io if kind is InstanceBucket.IO else self.throughput
 
     @property
     def empty_s(self) -> float:
@@ -143,11 +143,11 @@ class SimulationResult:
         """Whether nothing would have been held back."""
         return not self.spells and not self.at_maximum_s
 
-    def buckets_of(self, spell: EmptySpell) -> list[BucketKind]:
+    def buckets_of(self, spell: EmptySpell) -> list[InstanceBucket]:
         """Which buckets were empty in one of ``spells``."""
         return [
             kind
-            for kind in BucketKind
+            for kind in InstanceBucket
             if any(own.start_s < spell.end_s and own.end_s > spell.start_s for own in self.of(kind).spells)
         ]
 
@@ -173,7 +173,7 @@ def simulate(
 def measured_result(
     simulated: SimulationResult,
     load: Sequence[LoadInterval],
-    balances: Mapping[BucketKind, Series],
+    balances: Mapping[InstanceBucket, Series],
     empty_pct: float,
 ) -> SimulationResult:
     """What the buckets did by their own balances, where CloudWatch has these; the rest is simulated.
@@ -194,13 +194,13 @@ def measured_result(
         )
         if (series := balances[kind])
         else simulated.of(kind)
-        for kind in BucketKind
+        for kind in InstanceBucket
     }
     starts_s = sorted(set().union(*empty.values()))
     period_s = max(series.period_s for series in balances.values())
     return SimulationResult(
-        io=results[BucketKind.IO],
-        throughput=results[BucketKind.THROUGHPUT],
+        io=results[InstanceBucket.IO],
+        throughput=results[InstanceBucket.THROUGHPUT],
         spells=_spells_at(starts_s, period_s),
     )
 
@@ -222,7 +222,7 @@ def _spells_at(starts_s: Sequence[int], period_s: int) -> list[EmptySpell]:
 
 
 def lowest_if_bursts(
-    load: Sequence[LoadInterval], kind: BucketKind, bucket: Bucket, *, resets_at_s: Sequence[int] = ()
+    load: Sequence[LoadInterval], kind: InstanceBucket, bucket: Bucket, *, resets_at_s: Sequence[int] = ()
 ) -> float:
     """The least balance in per cent, however the load of each interval is spread within it; at least 0.
 

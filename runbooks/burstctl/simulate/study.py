@@ -8,9 +8,9 @@ from statistics import fmean, median
 from typing import Final
 
 from burstctl.simulate.ceilings import Ceiling, PlannedVolume, limited_buckets
-from burstctl.simulate.instance_reads import PERIOD_S, Instance, InstanceType
+from burstctl.simulate.instance_reads import PERIOD_S, InstanceType, SimulatedInstance
 from burstctl.simulate.simulation import (
-    BucketKind,
+    InstanceBucket,
     InstanceBuckets,
     LoadInterval,
     SimulationResult,
@@ -20,7 +20,7 @@ from burstctl.simulate.simulation import (
 )
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.durations import DAY_S
-from burstwatch.core.ebs.sizing import EMPTY_PCT, InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT, InstanceLimits
 from burstwatch.core.instances.larger_type import InstanceLoad, larger_types, possible_load
 
 _NEAR_LIMIT_SHARE: Final = 0.95
@@ -44,7 +44,7 @@ _ENOUGH_SHARE: Final = 0.9
 class Fall:
     """A bucket whose load is more, on average, than the type sustains: it is empty ``empty_in_s`` later."""
 
-    kind: BucketKind
+    kind: InstanceBucket
     mean_per_s: float
     empty_in_s: float
 
@@ -61,7 +61,7 @@ class TypeStudy:
     instance_type: InstanceType
     buckets: InstanceBuckets
     result: SimulationResult
-    bounds_pct: dict[BucketKind, float]
+    bounds_pct: dict[InstanceBucket, float]
     fall: Fall | None = None
     is_below_served: bool = False
     is_measured: bool = False
@@ -85,7 +85,7 @@ class TypeStudy:
         """Whether it would have held nothing back, and would not if the load went on as it was."""
         return self.result.is_sufficient and self.fall is None and not self.is_below_served
 
-    def cannot_drain(self, kind: BucketKind) -> bool:
+    def cannot_drain(self, kind: InstanceBucket) -> bool:
         """Whether the volumes cannot draw more than the type sustains, whatever the load is."""
         bucket = self.buckets.of(kind)
         return bucket.capacity > 0 and not bucket.highest_drain_per_s
@@ -114,11 +114,11 @@ class StudyInput:
     """
 
     load: Sequence[LoadInterval]
-    instance: Instance | None
+    instance: SimulatedInstance | None
     measured_on: InstanceType | None
     target: InstanceType
     candidates: Sequence[InstanceType]
-    balances: dict[BucketKind, Series]
+    balances: dict[InstanceBucket, Series]
     ceiling: Ceiling
     planned: Sequence[PlannedVolume]
     planned_ceiling: Ceiling
@@ -171,10 +171,10 @@ class Study:
         if limits is None or not empty:
             return None
         measured = InstanceLoad(
-            iops=max(interval.rate(BucketKind.IO) for interval in inputs.load),
-            mib_s=max(interval.rate(BucketKind.THROUGHPUT) for interval in inputs.load),
+            iops=max(interval.rate(InstanceBucket.IO) for interval in inputs.load),
+            mib_s=max(interval.rate(InstanceBucket.THROUGHPUT) for interval in inputs.load),
         )
-        is_out_of_iops = BucketKind.IO in empty
+        is_out_of_iops = InstanceBucket.IO in empty
         iops, mib_s = (
             value if isfinite(value) else None for value in (self.ceiling.iops, self.ceiling.mib_s)
         )
@@ -255,15 +255,15 @@ def make_study(inputs: StudyInput) -> Study:
     )
 
 
-def _balances_since_start(inputs: StudyInput) -> dict[BucketKind, Series]:
+def _balances_since_start(inputs: StudyInput) -> dict[InstanceBucket, Series]:
     """The balances that are certainly those of the present type: it changes while an instance is stopped."""
     started_at_s = (inputs.instance.started_at_s if inputs.instance else None) or 0
     return {kind: series.since(int(started_at_s)) for kind, series in inputs.balances.items()}
 
 
 def _served_when_empty(
-    inputs: StudyInput, own_balances: Mapping[BucketKind, Series]
-) -> dict[BucketKind, float]:
+    inputs: StudyInput, own_balances: Mapping[InstanceBucket, Series]
+) -> dict[InstanceBucket, float]:
     """What was served a second while a bucket of the instance was empty; kinds that never were are left out.
 
     It is the baseline of the type that the instance had, which is known only since it was started.
@@ -280,7 +280,7 @@ def _served_when_empty(
     return served
 
 
-def _plan_lowers(inputs: StudyInput, own_balances: Mapping[BucketKind, Series]) -> bool:
+def _plan_lowers(inputs: StudyInput, own_balances: Mapping[InstanceBucket, Series]) -> bool:
     """Whether the volumes could draw less from an empty bucket after the plan: then it is not as measured."""
     return bool(inputs.planned) and any(
         inputs.planned_ceiling.of(kind) < inputs.ceiling.of(kind)
@@ -294,7 +294,7 @@ def _find_fall(study: TypeStudy, load: Sequence[LoadInterval], resets_at_s: Sequ
     if resets_at_s and load[-1].end_s - load[0].start_s >= DAY_S:
         return None
     falls = []
-    for kind in BucketKind:
+    for kind in InstanceBucket:
         bucket, own = study.buckets.of(kind), study.result.of(kind)
         mean = min(bucket.burst_per_s, fmean(interval.rate(kind) for interval in load))
         if bucket.capacity and not own.spells and mean > bucket.refill_per_s * (1 + _TOLERANCE):
@@ -305,7 +305,7 @@ def _find_fall(study: TypeStudy, load: Sequence[LoadInterval], resets_at_s: Sequ
     return min(falls, key=lambda fall: fall.empty_in_s, default=None)
 
 
-def _is_any_empty(balances: Mapping[BucketKind, Series]) -> bool:
+def _is_any_empty(balances: Mapping[InstanceBucket, Series]) -> bool:
     return any(map(_is_empty, balances.values()))
 
 
@@ -326,7 +326,7 @@ def _study_type(
         result=simulate(load, buckets, resets_at_s=resets_at_s),
         bounds_pct={
             kind: lowest_if_bursts(load, kind, buckets.of(kind), resets_at_s=resets_at_s)
-            for kind in BucketKind
+            for kind in InstanceBucket
         },
     )
 
@@ -347,16 +347,16 @@ def _effective_ceiling(inputs: StudyInput) -> tuple[Ceiling, bool]:
     """
     if inputs.planned:
         return inputs.planned_ceiling, False
-    peaks = {kind: max(interval.rate(kind) for interval in inputs.load) for kind in BucketKind}
+    peaks = {kind: max(interval.rate(kind) for interval in inputs.load) for kind in InstanceBucket}
     was_above = any(peak > _ABOVE_LIMIT_SHARE * inputs.ceiling.of(kind) for kind, peak in peaks.items())
     return Ceiling(
-        iops=max(inputs.ceiling.iops, peaks[BucketKind.IO]),
-        mib_s=max(inputs.ceiling.mib_s, peaks[BucketKind.THROUGHPUT]),
+        iops=max(inputs.ceiling.iops, peaks[InstanceBucket.IO]),
+        mib_s=max(inputs.ceiling.mib_s, peaks[InstanceBucket.THROUGHPUT]),
     ), was_above
 
 
 def _is_at(interval: LoadInterval, ceiling: Ceiling) -> bool:
-    return any(_is_near(interval.rate(kind), ceiling.of(kind)) for kind in BucketKind)
+    return any(_is_near(interval.rate(kind), ceiling.of(kind)) for kind in InstanceBucket)
 
 
 def _is_near(rate: float, limit: float) -> bool:
@@ -365,18 +365,18 @@ def _is_near(rate: float, limit: float) -> bool:
 
 def _raise_load(inputs: StudyInput) -> list[LoadInterval] | None:
     """The load if what was held back by the volumes of today used all that the plan allows."""
-    growth = {kind: _growth(inputs, kind) for kind in BucketKind} if inputs.planned else {}
+    growth = {kind: _growth(inputs, kind) for kind in InstanceBucket} if inputs.planned else {}
     if not growth or max(growth.values()) <= 1:
         return None
     raised = []
     for interval in inputs.load:
-        at_limit = [kind for kind in BucketKind if _is_near(interval.rate(kind), inputs.ceiling.of(kind))]
+        at_limit = [kind for kind in InstanceBucket if _is_near(interval.rate(kind), inputs.ceiling.of(kind))]
         factor = max((growth[kind] for kind in at_limit), default=1.0)
         raised.append(interval._replace(ops=interval.ops * factor, mib=interval.mib * factor))
     return raised
 
 
-def _growth(inputs: StudyInput, kind: BucketKind) -> float:
+def _growth(inputs: StudyInput, kind: InstanceBucket) -> float:
     now, planned = inputs.ceiling.of(kind), inputs.planned_ceiling.of(kind)
     return max(1.0, planned / now) if now and isfinite(now) and isfinite(planned) else 1.0
 
@@ -389,7 +389,7 @@ def _find_limits_reached(inputs: StudyInput) -> list[LimitReached]:
             [at_s for at_s, pct in _pairs(inputs.balances[kind]) if pct <= EMPTY_PCT],
             is_certain=True,
         )
-        for kind in BucketKind
+        for kind in InstanceBucket
     ]
     limits_reached += [
         _reached(
@@ -407,7 +407,7 @@ def _find_limits_reached(inputs: StudyInput) -> list[LimitReached]:
         at_maximum = [i.start_s for i in on_this_type if _is_at(i, most)]
         at_type = f"its load was at the maximum of {inputs.measured_on.name}"
         limits_reached.append(_reached(at_type, at_maximum))
-        for kind in BucketKind:
+        for kind in InstanceBucket:
             at_baseline = [i.start_s for i in on_this_type if _is_near(i.rate(kind), _baseline(limits, kind))]
             if not inputs.balances[kind] and _has_bucket(limits, kind):
                 text = f"its {kind.label} was at the baseline of {inputs.measured_on.name} (balance unknown)"
@@ -425,12 +425,12 @@ def _reached(limit: str, starts_s: Sequence[float], *, is_certain: bool = False)
     )
 
 
-def _baseline(limits: InstanceLimits, kind: BucketKind) -> float:
-    return limits.baseline_iops if kind is BucketKind.IO else limits.baseline_throughput_mib_s
+def _baseline(limits: InstanceLimits, kind: InstanceBucket) -> float:
+    return limits.baseline_iops if kind is InstanceBucket.IO else limits.baseline_throughput_mib_s
 
 
-def _has_bucket(limits: InstanceLimits, kind: BucketKind) -> bool:
-    most = limits.max_iops if kind is BucketKind.IO else limits.max_throughput_mib_s
+def _has_bucket(limits: InstanceLimits, kind: InstanceBucket) -> bool:
+    most = limits.max_iops if kind is InstanceBucket.IO else limits.max_throughput_mib_s
     return _baseline(limits, kind) < most
 
 
@@ -442,8 +442,8 @@ def _find_above_type(inputs: StudyInput) -> float | None:
     above = (
         interval.start_s
         for interval in inputs.load
-        if interval.rate(BucketKind.IO) > _ABOVE_LIMIT_SHARE * limits.max_iops
-        or interval.rate(BucketKind.THROUGHPUT) > _ABOVE_LIMIT_SHARE * limits.max_throughput_mib_s
+        if interval.rate(InstanceBucket.IO) > _ABOVE_LIMIT_SHARE * limits.max_iops
+        or interval.rate(InstanceBucket.THROUGHPUT) > _ABOVE_LIMIT_SHARE * limits.max_throughput_mib_s
     )
     return next(above, None)
 

@@ -11,7 +11,7 @@ from burstctl.cli.text_layout import Topic, lay_out_topics
 from burstctl.render.table import Table
 from burstctl.simulate.ceilings import Ceiling
 from burstctl.simulate.collect import SimulationReport
-from burstctl.simulate.simulation import BucketKind, EmptySpell, SimulationResult
+from burstctl.simulate.simulation import EmptySpell, InstanceBucket, SimulationResult
 from burstctl.simulate.study import Fall, Study, TypeStudy
 from burstwatch.core.durations import DAY_S, format_duration_literal
 from burstwatch.core.text import format_clock, format_count, format_duration, format_usd, sanitise
@@ -129,7 +129,7 @@ def _answer(whole_study: Study) -> list[str]:
     study, throttled_s = whole_study.target, whole_study.throttled_s
     result = study.result
     sentences = [describe_answer(whole_study)]
-    by_bucket = [kind for kind in BucketKind if result.of(kind).spells]
+    by_bucket = [kind for kind in InstanceBucket if result.of(kind).spells]
     if len(by_bucket) == 1:
         sentences.append(f"It is the {by_bucket[0].label} bucket ({by_bucket[0].metric}) that is empty.")
     elif by_bucket:
@@ -154,7 +154,7 @@ def _describe_lowest(study: TypeStudy) -> str:
     if study.is_sustained:
         return ""
     parts = []
-    for kind in BucketKind:
+    for kind in InstanceBucket:
         lowest = study.result.of(kind).lowest_pct
         if lowest is None:
             parts.append(f"{kind.label}: sustained, no bucket")
@@ -201,7 +201,7 @@ def _describe_volumes(report: SimulationReport) -> list[str]:
 def _describe_bounds(study: Study) -> Iterable[str]:
     """What follows from the limits of the volumes alone, whatever the load is."""
     target = study.target
-    for kind in BucketKind:
+    for kind in InstanceBucket:
         bucket, most = target.buckets.of(kind), study.ceiling.of(kind)
         if not bucket.capacity or not isfinite(most):
             continue
@@ -271,7 +271,9 @@ def _describe_measured(study: Study) -> list[str]:
         sentences.append(
             f"On {_moment(study.above_type_at_s)} it served more than {measured_on} can: it was another type."
         )
-    unknown = [kind.metric for kind in BucketKind if not inputs.balances[kind] and _has_bucket(study, kind)]
+    unknown = [
+        kind.metric for kind in InstanceBucket if not inputs.balances[kind] and _has_bucket(study, kind)
+    ]
     if unknown:
         reason = (
             ": it has detailed monitoring, and AWS publishes them with basic monitoring only"
@@ -282,11 +284,11 @@ def _describe_measured(study: Study) -> list[str]:
     return sentences
 
 
-def _has_bucket(study: Study, kind: BucketKind) -> bool:
+def _has_bucket(study: Study, kind: InstanceBucket) -> bool:
     limits = study.inputs.measured_on.limits if study.inputs.measured_on else None
     if limits is None:
         return False
-    if kind is BucketKind.IO:
+    if kind is InstanceBucket.IO:
         return limits.baseline_iops < limits.max_iops
     return limits.baseline_throughput_mib_s < limits.max_throughput_mib_s
 
@@ -358,12 +360,12 @@ def _spell_line(result: SimulationResult, spell: EmptySpell, *, is_played: bool)
     ]
 
 
-def _describe_waiting(result: SimulationResult, kind: BucketKind, spell: EmptySpell) -> str:
+def _describe_waiting(result: SimulationResult, kind: InstanceBucket, spell: EmptySpell) -> str:
     own = [
         item for item in result.of(kind).spells if item.start_s < spell.end_s and item.end_s > spell.start_s
     ]
     most = max(item.max_waiting for item in own)
-    return f"{most:,.0f} {'operations' if kind is BucketKind.IO else 'MiB'}"
+    return f"{most:,.0f} {'operations' if kind is InstanceBucket.IO else 'MiB'}"
 
 
 def _type_table(study: Study) -> Table:
@@ -400,7 +402,7 @@ def _type_line(study: Study, item: TypeStudy) -> list[StyledText]:
         StyledText(f"{item.buckets.io.refill_per_s:,.0f}"),
         StyledText(f"{item.buckets.throughput.refill_per_s:,.0f}"),
         StyledText(_describe_outcome(item, is_throttled=study.throttled_s > 0), style),
-        *(StyledText(_format_lowest(item, kind)) for kind in BucketKind),
+        *(StyledText(_format_lowest(item, kind)) for kind in InstanceBucket),
     ]
 
 
@@ -417,20 +419,22 @@ def _describe_outcome(item: TypeStudy, *, is_throttled: bool) -> str:
     return "never" if item.is_certain else "never if even"
 
 
-def _format_lowest(item: TypeStudy, kind: BucketKind) -> str:
+def _format_lowest(item: TypeStudy, kind: InstanceBucket) -> str:
     lowest = item.result.of(kind).lowest_pct
     return "sustained" if lowest is None else f"{lowest:.1f} %"
 
 
 def _describe_ceiling(ceiling: Ceiling) -> str:
     parts = [
-        f"{ceiling.of(kind):,.0f} {_unit_per_s(kind)}" for kind in BucketKind if isfinite(ceiling.of(kind))
+        f"{ceiling.of(kind):,.0f} {_unit_per_s(kind)}"
+        for kind in InstanceBucket
+        if isfinite(ceiling.of(kind))
     ]
     return f"at most {' and '.join(parts)}" if parts else "without a known limit"
 
 
-def _unit_per_s(kind: BucketKind) -> str:
-    return "IOPS" if kind is BucketKind.IO else "MiB/s"
+def _unit_per_s(kind: InstanceBucket) -> str:
+    return "IOPS" if kind is InstanceBucket.IO else "MiB/s"
 
 
 def _times(count: int) -> str:

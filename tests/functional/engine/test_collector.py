@@ -15,8 +15,8 @@ from burstlab.model.volume import LabVolume
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
 from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.watch.due_volumes import DueVolume
 from burstwatch.engine.collector import Collector
 from burstwatch.wiring.bootstrap import build_client

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.assessment.assess import Assessment, VolumeReading, assess
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.modification import Modification, VolumeSpec
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume, baseline_iops
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
 from burstwatch.core.flips.volume_context import VolumeContext

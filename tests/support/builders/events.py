@@ -5,8 +5,8 @@ from dataclasses import replace
 from burstwatch.core.alerts.alert import Alert, AlertKind
 from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.demand import Demand
 from burstwatch.core.ebs.pricing import Configuration
-from burstwatch.core.ebs.sizing import Demand
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder, FlipPlan
 from burstwatch.core.flips.observed_state import ObservedState

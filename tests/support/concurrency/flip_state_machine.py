@@ -26,7 +26,8 @@ from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_month
-from burstwatch.core.ebs.sizing import TargetOverride, configuration_of
+from burstwatch.core.ebs.sizing import TargetOverride
+from burstwatch.core.ebs.volume_types import configuration_of
 from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.ledger.caps import IntentStatus
 from burstwatch.core.ledger.flip_state import (

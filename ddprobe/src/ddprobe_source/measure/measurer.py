@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from ddprobe_source.host.blocked_threads import Observer
 from ddprobe_source.host.child_task import STEP_S, ChildTask, wait_for
 from ddprobe_source.host.disk_watch import Watches, cpu_pressure_pct, io_pressure_us
 from ddprobe_source.host.memory import Memory
-from ddprobe_source.host.observer import Observer
 from ddprobe_source.host.state_dirs import Lock, StateDirs
 from ddprobe_source.host.writer import dd_failure, remove_own_file, write_file
 from ddprobe_source.judgement.counters import Delta

@@ -29,9 +29,9 @@ from burstwatch.adapters.aws.descriptions import (
     to_utc,
 )
 from burstwatch.adapters.aws.errors import AWS_ERRORS, AwsError, AwsFailure, error_codes, translate_errors
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.modification import Modification, VolumeSpec
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.text import sanitise

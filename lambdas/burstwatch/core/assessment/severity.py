@@ -84,7 +84,7 @@ def classify(assessment: Assessment, last_level: Level, policy: Policy) -> Level
         return Level.CRITICAL
     if _is_warning(assessment, last_level, policy):
         return Level.WARNING
-    watched = _is_watched(assessment.balance, last_level, policy.cadence)
+    watched = _is_below_watch_limit(assessment.balance, last_level, policy.cadence)
     return Level.WATCH if watched else Level.OK
 
 
@@ -179,7 +179,7 @@ def _is_exhausted(balance: Series, last_level: Level, policy: Policy) -> bool:
     return last_level is Level.EXHAUSTED and min(_latest(balance)) < levels.exhausted_leave_pct
 
 
-def _is_watched(balance: Series, last_level: Level, cadence: CadencePolicy) -> bool:
+def _is_below_watch_limit(balance: Series, last_level: Level, cadence: CadencePolicy) -> bool:
     if balance.values[-1] < cadence.watch_below_pct:
         return True
     return last_level.rank >= Level.WATCH.rank and min(_latest(balance)) < cadence.calm_from_pct

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ebs.sizing import as_configuration
+from burstwatch.core.ebs.volume_types import as_configuration
 
 _FAILED_STATE: Final = "failed"
 _FINISHED_STATES: Final = ("completed", _FAILED_STATE)

@@ -1,7 +1,5 @@
 """What to change a volume to, and why: the configuration, its price and the alternatives.
 
-Source of the limits: the EBS user guide, "Amazon EBS volume types", and the EC2 API reference, ModifyVolume.
-
 CloudWatch shows what was *served*, not what was wanted. If the volume was not throttled, the two are equal.
 If it was (``Demand.is_throttled``), the peak that was served is the least that the demand can be. The target
 is then never below what the volume serves at best.
@@ -26,118 +24,22 @@ with a warning, or refused.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import ceil, isfinite
-from typing import Final
+from math import ceil
 
+from burstwatch.core.ebs.demand import THROTTLED_SHARE, Demand
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits, find_bottlenecks
 from burstwatch.core.ebs.pricing import Configuration, PriceChange, PriceTable, VolumeType, usd_per_month
-from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops, gp2_throughput_mib_s
+from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
+from burstwatch.core.ebs.volume_types import (
+    GP3_MAX_MIB_S,
+    GP3_MIN_MIB_S,
+    IO1_LARGE_OPERATION_MAX_MIB_S,
+    IOPS_PER_MIB_S,
+    TYPE_LIMITS,
+    configuration_of,
+    reachable_mib_s,
+)
 from burstwatch.core.text import format_usd
-
-EMPTY_PCT: Final = 1.0
-"""An EBSIOBalance% or EBSByteBalance% at or below this is empty: as for the level ``exhausted``."""
-
-NEARLY_EMPTY_PCT: Final = 5.0
-"""At or below this it is empty before a flip has helped: 5 % last 90 s at the maximum of the type."""
-
-THROTTLED_SHARE: Final = 0.9
-"""A throttled volume that served this share of its ceiling was held back by that ceiling.
-
-AWS designs gp2 to deliver at least 90 % of its performance, 99 % of the time (EBS user guide, "Amazon
-EBS-optimized instances"). Only gp3 asks for this: it serves 3,000 IOPS anyway, and more are bought only for a
-demand that was observed.
-"""
-
-GP3_MIN_MIB_S: Final = 125
-GP3_MAX_MIB_S: Final = 2_000
-"""AWS raised it from 1,000 in September 2025; on Outposts it is still 1,000."""
-IO1_LARGE_OPERATION_MAX_MIB_S: Final = 500
-"""Up to here io1 moves 256 KiB with each operation, above it 16 KiB."""
-
-IOPS_PER_MIB_S: Final = 4
-"""IOPS for each MiB/s: operations of 256 KiB, the largest that EBS counts as one on an SSD.
-
-It is AWS's rule for gp3, what io1 reaches, and slightly more than io2 needs.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class TypeLimits:
-    """What AWS allows for a volume type; ``iops_per_gib`` is the highest ratio of IOPS to size."""
-
-    min_gib: int
-    max_gib: int
-    min_iops: int
-    max_iops: int
-    iops_per_gib: int
-
-    def max_iops_at(self, size_gib: int) -> int:
-        """The highest IOPS at this size; every size may have ``min_iops``, whatever the ratio says.
-
-        Examples: io1 allows 50 IOPS per GiB, so 100 GiB may have 5,000 and 8 GiB 400. gp3 allows 3,000 at any
-        size and 4,000 at 8 GiB.
-        """
-        return max(self.min_iops, min(self.max_iops, self.iops_per_gib * size_gib))
-
-
-# gp3 was limited to 16 TiB and 16,000 IOPS until September 2025; io2 to 500 IOPS per GiB until 2025.
-# Source: the EBS user guide, "Document history".
-TYPE_LIMITS: Final = {
-    VolumeType.GP3: TypeLimits(1, 65_536, 3_000, 80_000, 500),
-    VolumeType.IO1: TypeLimits(4, 16_384, 100, 64_000, 50),
-    VolumeType.IO2: TypeLimits(4, 65_536, 100, 256_000, 1_000),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
-    """The highest rates that were served recently; None if they were not measured.
-
-    ``peak_iops`` is that of the busiest of the last five minutes. If it is measured for an order of a person,
-    it is the mean of the busiest five minutes in a row. ``is_throttled`` says that the volume was at its
-    ceiling at the time, or at its baseline because it was exhausted. ``is_future`` says that the demand that
-    matters is still to come, as before a window.
-
-    Raises:
-        ValueError: a peak is negative or not finite.
-    """
-
-    peak_iops: float | None = None
-    peak_throughput_mib_s: float | None = None
-    is_throttled: bool = False
-    is_future: bool = False
-
-    def __post_init__(self) -> None:
-        for peak in (self.peak_iops, self.peak_throughput_mib_s):
-            if peak is not None and not (isfinite(peak) and peak >= 0):
-                raise ValueError(f"a peak of {peak} cannot be; give 0 or more, or None where not measured")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceLimits:
-    """What the instance allows all its volumes together.
-
-    The baselines apply while its own bucket is empty. Source: DescribeInstanceTypes, EbsOptimizedInfo. The
-    balances are percentages; None for an instance type that has no bucket. ``other_iops`` and ``other_mib_s``
-    are what the other volumes of the instance can serve together; ``used_iops`` and ``used_mib_s`` what all
-    of them serve now. Each is None if it is not known.
-    """
-
-    max_iops: int
-    max_throughput_mib_s: float
-    baseline_iops: int
-    baseline_throughput_mib_s: float
-    io_balance_pct: float | None = None
-    byte_balance_pct: float | None = None
-    other_iops: float | None = None
-    other_mib_s: float | None = None
-    used_iops: float | None = None
-    used_mib_s: float | None = None
-
-    @property
-    def is_nearly_empty(self) -> bool:
-        """Whether one of its buckets may be empty before a flip has helped."""
-        balances = (self.io_balance_pct, self.byte_balance_pct)
-        return any(pct is not None and pct <= NEARLY_EMPTY_PCT for pct in balances)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,8 +169,13 @@ def choose_target(
     if volume.volume_type not in frozenset(VolumeType):
         return unsupported_type_refusal(volume)
     # The instance first: if it is the bottleneck, no type of volume helps.
-    if instance and (refusal := _instance_bottleneck_refusal(volume, demand, instance)):
-        return refusal
+    if instance and (bottlenecks := find_bottlenecks(volume, demand, instance)):
+        return TargetRefusal(
+            code=TargetRefusalCode.INSTANCE_IS_BOTTLENECK,
+            reason=f"instance {volume.instance_id}, not the volume, is the bottleneck:"
+            f" {'; '.join(bottlenecks)}",
+            next_step="use a larger instance type, or wait for its bucket to refill",
+        )
     inputs = _SizingInput(
         volume=volume,
         demand=demand,
@@ -341,93 +248,6 @@ def return_decision(target: Target, return_mode: ReturnMode) -> ReturnDecision:
             return ReturnDecision(
                 is_permanent=False, reason=f"returns to gp2 when calm: {kind} costs {prices}"
             )
-
-
-def configuration_of(volume: Volume) -> Configuration:
-    """The volume's present configuration.
-
-    Raises:
-        ValueError: the volume is neither gp2, gp3, io1 nor io2.
-    """
-    return as_configuration(VolumeType(volume.volume_type), volume.provisioned_iops, volume.throughput_mib_s)
-
-
-def as_configuration(kind: VolumeType, iops: int | None, throughput_mib_s: int | None) -> Configuration:
-    """What ModifyVolume would be given; a number that AWS did not send is read as the minimum of the type."""
-    return Configuration(
-        volume_type=kind,
-        iops=None if kind is VolumeType.GP2 else iops or TYPE_LIMITS[kind].min_iops,
-        throughput_mib_s=throughput_mib_s or GP3_MIN_MIB_S if kind is VolumeType.GP3 else None,
-    )
-
-
-def reachable_mib_s(configuration: Configuration, size_gib: int) -> float:
-    """The highest throughput with large operations, in MiB/s.
-
-    io1 moves 256 KiB with each operation up to 500 MiB/s, and 16 KiB above that: 2,000 IOPS reach 500, and
-    64,000 IOPS reach 1,000. io2 has 0.256 MiB/s for each IOPS, at most 4,000.
-    Source: the EBS user guide, "Provisioned IOPS SSD volumes".
-    """
-    iops = configuration.iops or 0
-    match configuration.volume_type:
-        case VolumeType.GP2:
-            return gp2_throughput_mib_s(size_gib)
-        case VolumeType.GP3:
-            return configuration.throughput_mib_s or 0
-        case VolumeType.IO1:
-            return min(iops / IOPS_PER_MIB_S, max(IO1_LARGE_OPERATION_MAX_MIB_S, iops / 64))
-        case VolumeType.IO2:
-            return min(iops * 0.256, 4_000)
-
-
-def _instance_bottleneck_refusal(
-    volume: Volume, demand: Demand, instance: InstanceLimits
-) -> TargetRefusal | None:
-    """Why the instance is the bottleneck, so that a faster volume would cost money and not help.
-
-    The instance's limits are compared with what the volume sustains *without* credits: if they allow more
-    than that, a flip helps. Throughput is compared at the observed size of operations, and not at all if none
-    was observed. With a bucket that is nearly empty, a flip helps as far as the volumes together serve less
-    than the instance sustains. If their load is not known, none is made.
-    """
-    current = configuration_of(volume)
-    iops = current.iops or baseline_iops(volume.size_gib)
-    buckets = (
-        ("EBSIOBalance%", instance.io_balance_pct, instance.used_iops, instance.baseline_iops, "IOPS"),
-        (
-            "EBSByteBalance%",
-            instance.byte_balance_pct,
-            instance.used_mib_s,
-            instance.baseline_throughput_mib_s,
-            "MiB/s",
-        ),
-    )
-    bottlenecks = [
-        f"its {bucket} is at {pct:.3g} %, which {'' if pct <= EMPTY_PCT else 'soon '}limits all its volumes"
-        f" together to {baseline:,.6g} {unit}, and what they serve now is"
-        f" {'not known' if used is None else f'{used:,.0f}'}"
-        for bucket, pct, used, baseline, unit in buckets
-        if pct is not None
-        and pct <= NEARLY_EMPTY_PCT
-        and (used is None or used >= THROTTLED_SHARE * baseline)
-    ]
-    if instance.max_iops <= iops:
-        bottlenecks.append(f"it allows {instance.max_iops:,} IOPS, and the volume sustains {iops:,}")
-    if demand.peak_iops and demand.peak_throughput_mib_s:
-        operation_mib = demand.peak_throughput_mib_s / demand.peak_iops
-        mib_s = min(reachable_mib_s(current, volume.size_gib), iops * operation_mib)
-        if instance.max_throughput_mib_s <= mib_s:
-            bottlenecks.append(
-                f"it allows {instance.max_throughput_mib_s:g} MiB/s, and the volume sustains {mib_s:.4g} at"
-                f" the {operation_mib * 1024:.0f} KiB of an average operation"
-            )
-    if not bottlenecks:
-        return None
-    return TargetRefusal(
-        code=TargetRefusalCode.INSTANCE_IS_BOTTLENECK,
-        reason=f"instance {volume.instance_id}, not the volume, is the bottleneck: {'; '.join(bottlenecks)}",
-        next_step="use a larger instance type, or wait for its bucket to refill",
-    )
 
 
 def _redirect_to_gp3(refusal: TargetRefusal, gp3: Candidate | TargetRefusal) -> Candidate | TargetRefusal:

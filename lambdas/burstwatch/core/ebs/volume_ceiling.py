@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from burstwatch.core.ebs.hdd_bucket import HDD_RATES, hdd_bucket
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ebs.sizing import as_configuration, reachable_mib_s
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
+from burstwatch.core.ebs.volume_types import as_configuration, reachable_mib_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.severity import Level, explain_level
 from burstwatch.core.ebs.pricing import PRICE_SOURCE
-from burstwatch.core.ebs.sizing import configuration_of
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, can_burst
+from burstwatch.core.ebs.volume_types import configuration_of
 from burstwatch.core.flips.flip_trigger import FlipTrigger, choose_act_rule, describe_windows, flip_trigger
 from burstwatch.core.flips.guards import detached_refusal
 from burstwatch.core.flips.recommendation import Recommendation

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+from burstwatch.core.ebs.demand import Demand
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ebs.sizing import Demand, InstanceLimits, ReturnDecision, Target, TargetOverride
+from burstwatch.core.ebs.sizing import ReturnDecision, Target, TargetOverride
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.ledger.flip_state import (

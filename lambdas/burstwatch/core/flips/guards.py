@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from burstwatch.core.ebs.pricing import PRICE_SOURCE, VolumeType
-from burstwatch.core.ebs.sizing import TYPE_LIMITS
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.ebs.volume_types import TYPE_LIMITS
 from burstwatch.core.flips.flip_plan import FlipPlan
 from burstwatch.core.flips.refusal import NON_OVERRIDABLE, Guard, Refusal
 from burstwatch.core.ledger.flip_state import (

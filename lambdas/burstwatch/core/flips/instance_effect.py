@@ -1,10 +1,11 @@
 """What a flip would do to the buckets of the volume's instance."""
 
 from burstwatch.core.buckets.bucket import Bucket
+from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT, InstanceLimits
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ebs.sizing import EMPTY_PCT, IOPS_PER_MIB_S, InstanceLimits
 from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.ebs.volume_ceiling import rates_of
+from burstwatch.core.ebs.volume_types import IOPS_PER_MIB_S
 from burstwatch.core.instances.instance_buckets import (
     INSTANCE_IO,
     INSTANCE_THROUGHPUT,

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ebs.sizing import configuration_of
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.ebs.volume_types import configuration_of
 from burstwatch.core.ledger.flip_state import Flip
 
 

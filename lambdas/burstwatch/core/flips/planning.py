@@ -11,10 +11,10 @@ from burstwatch.core.ebs.sizing import (
     TargetRefusal,
     TargetRefusalCode,
     choose_target,
-    configuration_of,
     return_decision,
     unsupported_type_refusal,
 )
+from burstwatch.core.ebs.volume_types import configuration_of
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder, FlipPlan
 from burstwatch.core.flips.guards import check_guards, is_last_of_the_day
 from burstwatch.core.flips.instance_effect import describe_instance_effect

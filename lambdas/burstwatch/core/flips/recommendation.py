@@ -2,32 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.demand import THROTTLED_SHARE, Demand
+from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT, InstanceLimits
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType
-from burstwatch.core.ebs.sizing import (
-    EMPTY_PCT,
-    Demand,
-    InstanceLimits,
-    Target,
-    TargetOverride,
-    TargetRefusal,
-    TargetRefusalCode,
-    choose_target,
-    configuration_of,
-)
+from burstwatch.core.ebs.sizing import Target, TargetOverride, TargetRefusal, TargetRefusalCode, choose_target
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
+from burstwatch.core.ebs.volume_types import configuration_of
 from burstwatch.core.flips.guards import QUOTA, leaves_no_return
 from burstwatch.core.flips.instance_effect import describe_instance_effect
 from burstwatch.core.ledger.flip_state import QUOTA_PERIOD_S, ModificationUse
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import FlipPolicy
 from burstwatch.core.text import format_instant, format_usd
-
-_THROTTLED_SHARE: Final = 0.9
-"""AWS delivers at least 90 % of what a volume may serve: from here on more may be wanted than is seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +122,7 @@ def demand_of(assessment: Assessment) -> Demand:
         return Demand()
     peak_iops = max(assessment.served_iops.last(5), default=reads + writes)
     ceiling_iops = _ceiling_iops(assessment.baseline_iops, assessment.balance_pct)
-    return Demand(peak_iops=peak_iops, is_throttled=peak_iops >= _THROTTLED_SHARE * ceiling_iops)
+    return Demand(peak_iops=peak_iops, is_throttled=peak_iops >= THROTTLED_SHARE * ceiling_iops)
 
 
 def _ceiling_iops(baseline_iops: int, balance_pct: float | None) -> int:
@@ -149,7 +138,7 @@ def demand_of_series(served: Series, *, ceiling_iops: int = BURST_IOPS) -> Deman
     values = served.values
     count = min(5, len(values))
     peak = max(sum(values[i : i + count]) / count for i in range(len(values) - count + 1))
-    return Demand(peak_iops=peak, is_throttled=peak >= _THROTTLED_SHARE * ceiling_iops)
+    return Demand(peak_iops=peak, is_throttled=peak >= THROTTLED_SHARE * ceiling_iops)
 
 
 def measured_demand(volume: Volume, served: Series, balance: Series) -> Demand:

@@ -6,9 +6,7 @@ from typing import Any, Final
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.pricing import US_EAST_1
-from burstwatch.core.ebs.sizing import (
-    suggest_alternative,
-)
+from burstwatch.core.ebs.sizing import suggest_alternative
 from burstwatch.core.flips.attempts import mark_accepted, roll_back_intent, with_backoff
 from burstwatch.core.flips.flip_events import (
     accepted_event,

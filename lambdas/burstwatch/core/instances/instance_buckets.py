@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
 from burstwatch.core.instances.instance import Instance
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 
 _SMALL_SIZES: Final = ("nano", "micro", "small", "medium", "large")
 _LARGEST: Final = 1_000

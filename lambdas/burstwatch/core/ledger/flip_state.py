@@ -65,12 +65,12 @@ class ModificationUse:
 
     def to_document(self) -> dict[str, Any]:
         """As JSON."""
-        return stored_values.stored_fields(self, _MODIFICATION_USE_READERS, _SPENT_FIELD_NAMES)
+        return stored_values.stored_fields(self, _MODIFICATION_USE_READERS)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of ``to_document``."""
-        return cls(**stored_values.read_known_fields(document, _MODIFICATION_USE_READERS, _SPENT_FIELD_NAMES))
+        return cls(**stored_values.read_known_fields(document, _MODIFICATION_USE_READERS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +182,6 @@ _MODIFICATION_USE_READERS: Final[Mapping[str, stored_values.FieldReader]] = {
     "by": stored_values.read_text,
     "direction": stored_values.or_none(Direction),
 }
-_SPENT_FIELD_NAMES: Final[Mapping[str, str]] = {}
 _FLIP_READERS: Final[Mapping[str, stored_values.FieldReader]] = {
     "phase": FlipStatus,
     "direction": Direction,

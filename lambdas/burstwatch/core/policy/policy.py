@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 from burstwatch.core.durations import format_duration_literal, parse_duration
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.sizing import TYPE_LIMITS, ReturnMode
+from burstwatch.core.ebs.sizing import ReturnMode
 from burstwatch.core.ebs.volume import (
     BURST_IOPS,
     BURSTABLE_TYPES,
@@ -25,6 +25,7 @@ from burstwatch.core.ebs.volume import (
     baseline_iops,
     highest_drain_per_s,
 )
+from burstwatch.core.ebs.volume_types import TYPE_LIMITS
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.parsing import DocumentReader, Fault
 from burstwatch.core.policy.change_hours import ALWAYS, ChangeHours, parse_change_hours
@@ -414,6 +415,10 @@ class FlipPolicy:
     io2_iops_limit: int = setting(
         _parse_iops, 100_000, "the account's quota for io2 in this region", unit="IOPS"
     )
+
+    def refuses_quietly(self, *, is_early: bool) -> bool:
+        """Whether the refusal of a flip is not reported: an early one is tried again until it is critical."""
+        return is_early and self.act_at is ActAt.AUTO
 
     def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""

@@ -23,7 +23,7 @@ from typing import Final
 
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.outlook import describe_outlook
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, gp2_throughput_mib_s
 from burstwatch.core.instances.instance_buckets import (
     INSTANCE_IO,

@@ -23,7 +23,7 @@ from typing import Final
 from burstwatch.core.buckets.bucket import Bucket
 from burstwatch.core.definition import DefinitionChange, Vocabulary, change_definition
 from burstwatch.core.durations import DAY_S
-from burstwatch.core.ebs.sizing import EMPTY_PCT, InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT, InstanceLimits
 from burstwatch.core.rds.db_instance import AVAILABLE, DbInstance
 from burstwatch.core.rds.rds_buckets import class_buckets, gp2_storage_mib_s, no_storage_bucket_reason
 from burstwatch.core.rds.storage_options import StorageOption, nearest_allowed

@@ -9,9 +9,10 @@ from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.ebs.hdd_bucket import HDD_RATES, hdd_bucket
+from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT, InstanceLimits
 from burstwatch.core.ebs.pricing import PRICE_SOURCE, US_EAST_1, Configuration, VolumeType, usd_per_month
-from burstwatch.core.ebs.sizing import EMPTY_PCT, GP3_MIN_MIB_S, TYPE_LIMITS, InstanceLimits
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.ebs.volume_types import GP3_MIN_MIB_S, TYPE_LIMITS
 from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.larger_type import InstanceLoad, larger_types, possible_load
@@ -72,7 +73,7 @@ def is_empty(assessment: Assessment) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class SustainedNeed:
     """The load that a larger type must sustain, and how it compares with the baseline, in words."""
 
     load: InstanceLoad
@@ -86,19 +87,19 @@ def describe_demand(
     volumes: tuple[float | None, float | None],
     *,
     is_empty: bool,
-) -> Demand:
+) -> SustainedNeed:
     """The measured load; if its credits are empty and held it back, the load that its volumes can serve."""
     is_iops = kind.rate_unit == "IOPS"
     baseline = limits.baseline_iops if is_iops else limits.baseline_throughput_mib_s
     sustained = f"{baseline:,.4g} {kind.rate_unit}"
     measured = load.iops if is_iops else load.mib_s
     if measured is None:
-        return Demand(load, sustained)
+        return SustainedNeed(load, sustained)
     possible = possible_load(load, limits, volumes, is_out_of_iops=is_iops) if is_empty else None
     if possible is None:
-        return Demand(load, f"{sustained}, and its volumes served up to {measured:,.4g}")
+        return SustainedNeed(load, f"{sustained}, and its volumes served up to {measured:,.4g}")
     highest = possible.iops if is_iops else possible.mib_s
-    return Demand(
+    return SustainedNeed(
         possible,
         f"{sustained}. It was held to that, so what it wants is not known: up to {highest:,.4g} by the limits"
         " of its volumes and of its type",

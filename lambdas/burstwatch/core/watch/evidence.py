@@ -12,7 +12,7 @@ from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.drain_cause import DrainMetrics
 from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT

@@ -17,7 +17,7 @@ from burstwatch.core.buckets.outlook import describe_outlook
 from burstwatch.core.buckets.series import PERIOD_S, Series, sum_of
 from burstwatch.core.buckets.units import format_limit
 from burstwatch.core.durations import DAY_S
-from burstwatch.core.ebs.sizing import EMPTY_PCT, InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT, InstanceLimits
 from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.instances.larger_type import InstanceLoad, larger_types
 from burstwatch.core.location import AwsLocation

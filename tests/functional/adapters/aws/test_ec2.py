@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.errors import AwsError, FailureKind
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.modification import Modification, VolumeSpec
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.sizing import InstanceLimits
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 ALL_GP2 = {"volume-type": ["gp2"]}

@@ -19,10 +19,11 @@ from burstctl.advise.rightsizing import (
 )
 from burstctl.advise.usage import MIB, Peak, nearest_rank_percentile, summarise_usage
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, TypePrice, VolumeType, usd_per_month
-from burstwatch.core.ebs.sizing import TYPE_LIMITS, InstanceLimits, reachable_mib_s
 from burstwatch.core.ebs.volume import BURST_IOPS, baseline_iops
+from burstwatch.core.ebs.volume_types import TYPE_LIMITS, reachable_mib_s
 from support.builders.advice import (
     BURSTING_USAGE,
     DAY_S,

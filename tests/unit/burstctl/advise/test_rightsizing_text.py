@@ -14,8 +14,8 @@ from burstctl.advise.rightsizing import (
     summarise,
 )
 from burstctl.advise.usage import Peak
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ebs.sizing import InstanceLimits
 from support.builders.advice import BURSTING_USAGE, a_case, a_rate, a_usage, an_empty_bucket_usage, gp3
 from support.builders.core_values import GP2, a_volume_as, at
 

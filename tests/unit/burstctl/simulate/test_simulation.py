@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from burstctl.simulate.simulation import (
-    BucketKind,
+    InstanceBucket,
     InstanceBuckets,
     LoadInterval,
     lowest_if_bursts,
@@ -69,7 +69,7 @@ def test_the_worked_example_of_the_module():
     result = simulate(load_of(*[9_660] * 20, *[0] * 20), m5_large)
     assert spans(result.spells) == [(4_500, 8_525)]
     assert result.io.spells[0].max_waiting == pytest.approx(9_090_000)
-    assert lowest_if_bursts(load_of(3_600), BucketKind.IO, m5_large.io) == pytest.approx(96.8)
+    assert lowest_if_bursts(load_of(3_600), InstanceBucket.IO, m5_large.io) == pytest.approx(96.8)
 
 
 def test_a_load_above_the_maximum_is_held_back_although_the_bucket_is_not_empty():
@@ -102,8 +102,8 @@ def test_both_buckets_can_be_empty_at_different_times():
     assert spans(result.throughput.spells) == [(90, 720)]
     assert spans(result.io.spells) == [(5_400, 6_000)]
     assert [result.buckets_of(spell) for spell in result.spells] == [
-        [BucketKind.THROUGHPUT],
-        [BucketKind.IO],
+        [InstanceBucket.THROUGHPUT],
+        [InstanceBucket.IO],
     ]
 
 
@@ -139,7 +139,7 @@ def test_volumes_that_cannot_exceed_the_baseline_cannot_drain_it():
     result = simulate(load_of(*[90] * 20), InstanceBuckets(io=limited, throughput=WIDE))
     assert result.io.lowest_pct == 100
     assert result.at_maximum_s
-    assert lowest_if_bursts(load_of(*[90] * 20), BucketKind.IO, limited) == 100
+    assert lowest_if_bursts(load_of(*[90] * 20), InstanceBucket.IO, limited) == 100
 
 
 @pytest.mark.parametrize("reset_at_s", [600, 750], ids=["between intervals", "within an interval"])
@@ -156,18 +156,20 @@ def test_a_reset_in_a_hole_counts_when_the_load_goes_on():
 
 def test_the_bound_takes_one_burst_before_and_one_after_the_end_of_an_interval():
     # 60,000 operations: 150 s at 400, which cost 45,000 each: 90,000 of 540,000 are 16.7 %
-    assert lowest_if_bursts(load_of(200, 200), BucketKind.IO, SMALL) == pytest.approx(
+    assert lowest_if_bursts(load_of(200, 200), InstanceBucket.IO, SMALL) == pytest.approx(
         100 - 2 * 45_000 / 5_400
     )
 
 
 def test_the_bound_includes_what_even_a_burst_cannot_serve_at_once():
     # 240,000 operations take 600 s at 400, which cost 180,000 of 540,000; the second 300 s are at risk twice
-    assert lowest_if_bursts(load_of(800, 0, 0), BucketKind.IO, SMALL) == pytest.approx(100 - 180_000 / 5_400)
+    assert lowest_if_bursts(load_of(800, 0, 0), InstanceBucket.IO, SMALL) == pytest.approx(
+        100 - 180_000 / 5_400
+    )
 
 
 def test_the_bound_is_not_below_zero():
-    assert lowest_if_bursts(load_of(*[400] * 20), BucketKind.IO, SMALL) == 0
+    assert lowest_if_bursts(load_of(*[400] * 20), InstanceBucket.IO, SMALL) == 0
 
 
 RATES = st.lists(st.floats(0, 600), min_size=1, max_size=60)
@@ -178,7 +180,7 @@ def test_balances_stay_within_the_bucket_and_the_bound_is_never_above(rates, mib
     buckets = InstanceBuckets(io=SMALL, throughput=Bucket(capacity=9_000, refill_per_s=10, burst_per_s=60))
     load = load_of(*rates, mib=mib)
     result = simulate(load, buckets)
-    for kind in BucketKind:
+    for kind in InstanceBucket:
         own = result.of(kind)
         assert all(0 <= pct <= 100 for pct in own.balances_pct)
         if not result.at_maximum_s and not result.spells:
@@ -208,6 +210,6 @@ def test_any_burst_within_the_intervals_stays_above_the_bound(rates, data):
             (offset_s + burst_s, 300 - offset_s - burst_s, 0),
         )
         bursts += [LoadInterval(at_s + begin, length, ops, 0) for begin, length, ops in parts if length]
-    bound = lowest_if_bursts(load_of(*rates), BucketKind.IO, SMALL)
+    bound = lowest_if_bursts(load_of(*rates), InstanceBucket.IO, SMALL)
     lowest = simulate(bursts, IO_ONLY).io.lowest_pct
     assert lowest >= bound - 1e-6

@@ -3,22 +3,20 @@ from math import inf
 
 import pytest
 
+from burstwatch.core.ebs.demand import Demand
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_hour
 from burstwatch.core.ebs.sizing import (
-    TYPE_LIMITS,
     Candidate,
-    Demand,
-    InstanceLimits,
     ReturnMode,
     Target,
     TargetOverride,
     TargetRefusal,
     TargetRefusalCode,
     choose_target,
-    configuration_of,
-    reachable_mib_s,
     return_decision,
 )
+from burstwatch.core.ebs.volume_types import TYPE_LIMITS, configuration_of, reachable_mib_s
 from support.builders.core_values import a_volume
 
 GP3, IO1, IO2 = VolumeType.GP3, VolumeType.IO1, VolumeType.IO2

@@ -2,8 +2,10 @@ from dataclasses import replace
 
 import pytest
 
+from burstwatch.core.ebs.demand import Demand
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ebs.sizing import Demand, InstanceLimits, TargetOverride
+from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder
 from burstwatch.core.flips.instance_effect import describe_instance_effect
 from burstwatch.core.flips.planning import make_plan

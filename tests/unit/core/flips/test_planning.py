@@ -3,8 +3,10 @@ from dataclasses import replace
 import pytest
 
 from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.ebs.demand import Demand
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ebs.sizing import Demand, InstanceLimits, ReturnMode, TargetOverride
+from burstwatch.core.ebs.sizing import ReturnMode, TargetOverride
 from burstwatch.core.flips.cap_refusal import caps_for
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder
 from burstwatch.core.flips.planning import make_plan

@@ -1,8 +1,9 @@
 import pytest
 
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.demand import Demand
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.sizing import Demand, TargetOverride
+from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder
 from burstwatch.core.flips.planning import make_plan
 from burstwatch.core.flips.recommendation import demand_of, demand_of_series, measured_demand, recommend

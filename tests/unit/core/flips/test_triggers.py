@@ -4,8 +4,9 @@ import pytest
 
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.demand import Demand
 from burstwatch.core.ebs.pricing import US_EAST_1, VolumeType
-from burstwatch.core.ebs.sizing import Demand, ReturnMode, TargetOverride, choose_target
+from burstwatch.core.ebs.sizing import ReturnMode, TargetOverride, choose_target
 from burstwatch.core.ebs.volume import can_burst
 from burstwatch.core.flips.flip_trigger import (
     ActRule,

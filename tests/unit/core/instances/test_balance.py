@@ -1,7 +1,7 @@
 import pytest
 
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.instances.balance import find_reset, observed_capacity
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT, instance_io_bucket
 from burstwatch.core.instances.instance_metrics import InstanceMetrics, highest_load

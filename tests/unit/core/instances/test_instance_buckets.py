@@ -1,6 +1,6 @@
 import pytest
 
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.instances.instance_buckets import instance_io_bucket, instance_throughput_bucket
 
 MIB_PER_MB = 1_000_000 / 1_048_576

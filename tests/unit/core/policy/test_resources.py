@@ -5,7 +5,7 @@ import pytest
 from burstwatch.core.buckets.bucket import Bucket
 from burstwatch.core.ebs.gp2_bucket import EBS_IO, gp2_bucket
 from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT, hdd_bucket
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO, instance_io_bucket
 from burstwatch.core.policy.bucket_policy import BucketPolicies, policy_of_bucket
 from burstwatch.core.policy.policy import Policy, PolicyError

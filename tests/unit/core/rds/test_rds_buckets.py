@@ -1,6 +1,6 @@
 import pytest
 
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.rds.rds_buckets import (
     class_buckets,
     describe_cpu_credits,

@@ -1,6 +1,6 @@
 import pytest
 
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.rds.storage_options import StorageOption, ValueRange, nearest_allowed
 from burstwatch.core.rds.storage_recommendation import (
     NoStorageChange,

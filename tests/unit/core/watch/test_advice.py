@@ -4,7 +4,7 @@ import pytest
 
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.buckets.series import Sample
-from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO, instance_bucket
 from burstwatch.core.instances.larger_type import InstanceLoad

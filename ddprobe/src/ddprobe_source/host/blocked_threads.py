@@ -1,4 +1,4 @@
-"""Observer: which threads are in state D."""
+"""Which threads are in state D: they wait for a disk or a lock."""
 
 from __future__ import annotations
 
