@@ -12,6 +12,7 @@ from typing import Final
 from burstctl.which.host_report import HostReport
 from burstwatch.core.assessment.assess import STOPPED_STATES, Assessment, UnknownReason
 from burstwatch.core.buckets.bucket import BucketKind
+from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.buckets.series import PERIOD_S, Series, sum_of
 from burstwatch.core.ebs.hdd_bucket import HDD_RATES
 from burstwatch.core.ebs.metric_history import MetricHistory
@@ -581,6 +582,9 @@ def _credits(
     load_evidence = _load_evidence(load, baseline, unit, "baseline")
     observed = (*capacity_sentences(assessment), *reset_sentences(assessment, scope.now_s))
     if not _is_empty(assessment, scope):
+        has_trend = forecast.time_to_empty_s is not None or forecast.drain_per_s is not None
+        if not has_trend and load.rate is not None and load.rate > baseline:
+            limit = replace(limit, time_to_empty_s=_empty_by_load_s(assessment, load.rate / baseline))
         trend = _trend(limit, assessment, scope)
         return replace(limit, evidence=(balance, *trend, *observed, *load_evidence))
     minutes_above = _minutes_above(exceeded, scope)
@@ -595,6 +599,19 @@ def _credits(
         time_to_empty_s=0.0,
         evidence=(balance, *load_evidence, *_check_evidence(exceeded, minutes_above)),
     )
+
+
+def _empty_by_load_s(assessment: Assessment, load_share: float) -> float:
+    """Seconds until its credits are used up by a load of ``load_share`` times the baseline, above 1.
+
+    Example: 2,160,000 credits are left of a volume of 100 GiB that serves 840 IOPS, 2.8 times its baseline of
+    300: 2,160,000 / (300 * 1.8) = 4,000 s.
+    """
+    bucket, forecast = assessment.bucket, assessment.forecast
+    assert assessment.credits_left is not None
+    assert forecast is not None
+    empty_s = assessment.credits_left / (bucket.refill_per_s * (load_share - 1))
+    return max(empty_s, forecast.soonest_empty_s or 0.0)
 
 
 def _why_unread(assessment: Assessment) -> str:
@@ -620,11 +637,15 @@ def _trend(limit: Limit, assessment: Assessment, scope: _Scope) -> Iterator[str]
     bound = ""
     if limit.soonest_empty_s is not None:
         bound = format_time(scope.now_s + limit.soonest_empty_s, scope.now_s)
+    forecast = assessment.forecast
+    assert forecast is not None
     if limit.time_to_empty_s is not None:
         empty_at = format_time(scope.now_s + limit.time_to_empty_s, scope.now_s)
-        yield f"By the drain that was measured it is empty at about {empty_at} UTC"
+        has_estimate = forecast.time_to_empty_s is not None
+        basis = "By the drain that was measured" if has_estimate else "No trend yet: by its present load"
+        yield f"{basis} it is empty at about {empty_at} UTC"
     elif bound:
-        yield "It is not draining"
+        yield capitalise(describe_trend(forecast.drain_per_s))
     if bound:
         model = ", if it holds what AWS's rules imply" if assessment.bucket.is_inferred else ""
         yield f"No load can empty it before {bound} UTC{model}"

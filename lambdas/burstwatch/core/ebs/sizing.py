@@ -27,7 +27,12 @@ from enum import StrEnum
 from math import ceil
 
 from burstwatch.core.ebs.demand import THROTTLED_SHARE, Demand
-from burstwatch.core.ebs.instance_bottleneck import InstanceLimits, find_bottlenecks
+from burstwatch.core.ebs.instance_bottleneck import (
+    LARGER_INSTANCE,
+    InstanceLimits,
+    describe_bottlenecks,
+    ssd_bottlenecks,
+)
 from burstwatch.core.ebs.pricing import Configuration, PriceChange, PriceTable, VolumeType, usd_per_month
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.ebs.volume_types import (
@@ -169,12 +174,11 @@ def choose_target(
     if volume.volume_type not in frozenset(VolumeType):
         return unsupported_type_refusal(volume)
     # The instance first: if it is the bottleneck, no type of volume helps.
-    if instance and (bottlenecks := find_bottlenecks(volume, demand, instance)):
+    if instance and (bottlenecks := ssd_bottlenecks(volume, demand, instance)):
         return TargetRefusal(
             code=TargetRefusalCode.INSTANCE_IS_BOTTLENECK,
-            reason=f"instance {volume.instance_id}, not the volume, is the bottleneck:"
-            f" {'; '.join(bottlenecks)}",
-            next_step="use a larger instance type, or wait for its bucket to refill",
+            reason=describe_bottlenecks(volume, bottlenecks),
+            next_step=LARGER_INSTANCE,
         )
     inputs = _SizingInput(
         volume=volume,

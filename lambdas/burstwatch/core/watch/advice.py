@@ -9,7 +9,13 @@ from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.ebs.hdd_bucket import HDD_RATES, hdd_bucket
-from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT, InstanceLimits
+from burstwatch.core.ebs.instance_bottleneck import (
+    EMPTY_PCT,
+    LARGER_INSTANCE,
+    InstanceLimits,
+    describe_bottlenecks,
+    find_bottlenecks,
+)
 from burstwatch.core.ebs.pricing import PRICE_SOURCE, US_EAST_1, Configuration, VolumeType, usd_per_month
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_types import GP3_MIN_MIB_S, TYPE_LIMITS
@@ -27,15 +33,26 @@ def is_flippable(resource: Resource) -> bool:
     return isinstance(resource, Volume) and resource.volume_type not in HDD_RATES
 
 
-def advise_hdd(assessment: Assessment, location: AwsLocation) -> Recommendation:
-    """A gp3 that sustains what an st1 or sc1 volume bursts to, with its price, and steps that cost less."""
+def advise_hdd(
+    assessment: Assessment, location: AwsLocation, instance: InstanceLimits | None = None
+) -> Recommendation:
+    """A gp3 that sustains what an st1 or sc1 volume bursts to, with its price, and steps that cost less.
+
+    It need not be faster than ``instance`` allows. If the instance is the bottleneck, no volume helps.
+    """
     volume, bucket = assessment.volume, assessment.bucket
-    target = _gp3_with(max(GP3_MIN_MIB_S, ceil(bucket.burst_per_s)))
+    if instance and (bottlenecks := find_bottlenecks(instance, mib_s=bucket.refill_per_s)):
+        return Recommendation(action=LARGER_INSTANCE, reasons=(describe_bottlenecks(volume, bottlenecks),))
+    most_mib_s, limit = bucket.burst_per_s, "it bursts to"
+    if instance and instance.max_throughput_mib_s < most_mib_s:
+        most_mib_s = instance.max_throughput_mib_s
+        limit = f"its instance allows, {most_mib_s:,.4g} MiB/s"
+    target = _gp3_with(max(GP3_MIN_MIB_S, ceil(most_mib_s)))
     price_usd = usd_per_month(target, volume.size_gib, US_EAST_1)
     before_usd = volume.size_gib * HDD_RATES[volume.volume_type].usd_per_gib
     reason = (
         f"{volume.volume_type} sustains {bucket.refill_per_s:,.4g} MiB/s at {volume.size_gib:,} GiB, and more"
-        f" if it is larger; {target} sustains what it bursts to, and costs {format_usd(price_usd)} a month"
+        f" if it is larger; {target} sustains what {limit}, and costs {format_usd(price_usd)} a month"
         f" instead of {format_usd(before_usd)} ({PRICE_SOURCE}){_cheaper_steps(volume, bucket, price_usd)}"
     )
     return Recommendation(

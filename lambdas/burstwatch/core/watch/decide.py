@@ -192,7 +192,8 @@ def _with_advice(recorded: VolumeEvaluation) -> VolumeEvaluation:
         return recorded
     advice = recorded.volume_context.advice
     if advice is None and isinstance(recorded.assessment.resource, Volume):
-        advice = advise_hdd(recorded.assessment, recorded.context.location)
+        context = recorded.volume_context
+        advice = advise_hdd(recorded.assessment, recorded.context.location, context.instance)
     return replace(recorded, recommendation=advice)
 
 

@@ -162,6 +162,19 @@ def test_a_drain_has_the_estimate_and_the_bound():
     assert "it is empty at about 12:39 UTC; No load can empty it before 12:12 UTC" in text_of(limit)
 
 
+def test_without_a_trend_a_load_above_the_baseline_empties_the_credits():
+    # 2,160,000 / (840 - 300) = 4,000 s from 12:00
+    limit = of_volume(balances(40), history=a_history(840))[LimitKind.VOLUME_CREDITS]
+    assert (limit.state, limit.time_to_empty_s) == (NEXT, pytest.approx(4_000))
+    assert "No trend yet: by its present load it is empty at about 13:06 UTC" in text_of(limit)
+
+
+def test_without_a_trend_a_load_below_the_baseline_has_no_time():
+    limit = of_volume(balances(40), history=a_history(200))[LimitKind.VOLUME_CREDITS]
+    assert (limit.state, limit.time_to_empty_s) == (NO, None)
+    assert "No trend yet; No load can empty it before" in text_of(limit)
+
+
 @pytest.mark.parametrize(
     ("facts", "state", "sentence"),
     [
@@ -249,7 +262,7 @@ def test_no_limit_applies_to_a_volume_that_nothing_uses(facts, sentence):
             {"io": sparse_balances(99, 90, 80), "load_iops": 18_000}, NEXT, NOW, id="at its maximum"
         ),
         pytest.param(
-            {"io": sparse_balances(80, 80), "load_iops": 5_000, "io_exceeded": minutes(1)},
+            {"io": sparse_balances(80, 80, 80), "load_iops": 5_000, "io_exceeded": minutes(1)},
             NO,
             NOW,
             id="the check, with credits left",

@@ -1,6 +1,7 @@
 """Decisions about buckets that the watchdog never changes: st1 and sc1 volumes, and instances."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from burstwatch.core.alerts.alert import Alert, AlertKind, format_sentences, for
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
 from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO
@@ -99,6 +101,37 @@ def test_the_price_of_gp3_is_beside_the_present_one_and_cheaper_steps(volume_typ
     assessment, _ = an_hdd(balances(0.0), volume)
     recommendation = advise_hdd(assessment, AwsLocation(region="us-east-1"))
     assert recommendation.reasons[-1].endswith(price)
+
+
+def instance_limits(**balances_pct):
+    return InstanceLimits(
+        max_iops=18_750,
+        max_throughput_mib_s=593.75,
+        baseline_iops=3_600,
+        baseline_throughput_mib_s=81.25,
+        **balances_pct,
+    )
+
+
+def test_gp3_is_not_recommended_if_the_credits_of_the_instance_are_empty():
+    decision = decide_hdd(
+        draining_to(0, 1.2, count=40), around=VolumeContext(instance=instance_limits(byte_balance_pct=0.0))
+    )
+    assert decision.recommendation.action == "use a larger instance type, or wait for its bucket to refill"
+    assert decision.recommendation.reasons == (
+        "instance i-0a1, not the volume, is the bottleneck: its EBSByteBalance% is at 0 %, which limits all"
+        " its volumes together to 81.25 MiB/s, and what they serve now is not known",
+    )
+
+
+def test_gp3_need_be_no_faster_than_the_instance_allows():
+    small = replace(instance_limits(), max_throughput_mib_s=260.0)
+    decision = decide_hdd(draining_to(0, 1.2, count=40), around=VolumeContext(instance=small))
+    assert decision.recommendation.action.endswith("--iops 3000 --throughput 260")
+    assert (
+        "260 MiB/s sustains what its instance allows, 260 MiB/s, and costs"
+        in decision.recommendation.reasons[0]
+    )
 
 
 def test_a_calm_st1_that_is_tagged_critical_is_left_alone():
