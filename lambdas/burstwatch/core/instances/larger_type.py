@@ -12,7 +12,7 @@ from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 
 _SMALL_SIZES: Final = ("nano", "micro", "small", "medium", "large")
 _LARGEST: Final = 1_000
-_HELD_BACK_SHARE: Final = 0.9
+HELD_BACK_SHARE: Final = 0.9
 _ROUNDING: Final = 1.02
 """A judgement: between these shares of the baseline, the busiest five minutes are the baseline itself."""
 
@@ -48,7 +48,7 @@ def possible_load(
         for highest, served in zip((limits.max_iops, limits.max_throughput_mib_s), volumes, strict=True)
     ]
     empty = 0 if is_out_of_iops else 1
-    if not _HELD_BACK_SHARE <= measured[empty] / baselines[empty] <= _ROUNDING:
+    if not HELD_BACK_SHARE <= measured[empty] / baselines[empty] <= _ROUNDING:
         return None
     factor = max(1.0, bounds[empty] / measured[empty])
     iops, mib_s = (max(rate, min(bound, rate * factor)) for rate, bound in zip(measured, bounds, strict=True))

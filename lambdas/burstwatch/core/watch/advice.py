@@ -21,7 +21,7 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_types import GP3_MIN_MIB_S, TYPE_LIMITS
 from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.instances.instance import Instance
-from burstwatch.core.instances.larger_type import InstanceLoad, larger_types, possible_load
+from burstwatch.core.instances.larger_type import HELD_BACK_SHARE, InstanceLoad, larger_types, possible_load
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.text import format_usd
 
@@ -91,10 +91,14 @@ def is_empty(assessment: Assessment) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SustainedNeed:
-    """The load that a larger type must sustain, and how it compares with the baseline, in words."""
+    """The load that a type must sustain, and how it compares with the baseline, in words.
+
+    It ``is_met`` if the present type sustains the measured load: then its credits refill.
+    """
 
     load: InstanceLoad
     sentence_part: str
+    is_met: bool = False
 
 
 def describe_demand(
@@ -114,7 +118,8 @@ def describe_demand(
         return SustainedNeed(load, sustained)
     possible = possible_load(load, limits, volumes, is_out_of_iops=is_iops) if is_empty else None
     if possible is None:
-        return SustainedNeed(load, f"{sustained}, and its volumes served up to {measured:,.4g}")
+        is_met = measured < HELD_BACK_SHARE * baseline
+        return SustainedNeed(load, f"{sustained}, and its volumes served up to {measured:,.4g}", is_met)
     highest = possible.iops if is_iops else possible.mib_s
     return SustainedNeed(
         possible,
@@ -135,6 +140,12 @@ def advise_instance(
     volumes = instance.volumes_iops, instance.volumes_mib_s
     demand = describe_demand(assessment.kind, limits, load, volumes, is_empty=is_empty(assessment))
     baseline = f"{instance.instance_type} sustains {demand.sentence_part}"
+    is_draining = assessment.forecast is not None and assessment.forecast.is_draining
+    if demand.is_met and not is_draining:
+        return Recommendation(
+            action="wait: its credits refill while its load stays below its baseline",
+            reasons=(f"{baseline}: no larger type is needed for that",),
+        )
     types = larger_types(limits, demand.load, family)
     if not types:
         reason = f"{baseline}; no larger type of its family is known to sustain that"

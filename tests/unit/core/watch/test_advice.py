@@ -62,3 +62,11 @@ def test_an_instance_that_was_held_to_its_baseline_is_sized_by_what_its_volumes_
 def test_a_load_near_the_baseline_is_believed_while_there_are_credits():
     action, _ = advice(40.0, 3_600)
     assert "Value=m5.xlarge" in action
+
+
+def test_a_load_below_the_baseline_needs_no_larger_type():
+    action, reason = advice(0.0, 1_200)
+    assert action == "wait: its credits refill while its load stays below its baseline"
+    assert reason == (
+        "m5.large sustains 3,600 IOPS, and its volumes served up to 1,200: no larger type is needed for that"
+    )
