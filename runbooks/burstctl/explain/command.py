@@ -1,23 +1,26 @@
 """``burstctl explain``: the decision about one resource, and every number behind it."""
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import (
-    INSTANCE_ID,
-    RESOURCE_NAMES,
-    Command,
-    Options,
-    ResourceName,
-    common_options,
-)
+from burstctl.cli.options import RESOURCE_NAMES, Command, Options, ResourceName, common_options
 from burstctl.context.context import open_readonly
 from burstctl.context.resources import resolve_resource
 from burstctl.explain.explain_instance import INSTANCE_EXPLAINER
-from burstctl.explain.explain_resource import explain_resource
+from burstctl.explain.explain_resource import Explainer, explain_resource
 from burstctl.explain.explain_storage import STORAGE_EXPLAINER
 from burstctl.explain.explain_volume import VOLUME_EXPLAINER
 from burstwatch.core.resource_type import ResourceType, type_of_id
+
+_EXPLAINERS: Final[Mapping[ResourceType, Explainer[Any]]] = {
+    ResourceType.EBS: VOLUME_EXPLAINER,
+    ResourceType.INSTANCE: INSTANCE_EXPLAINER,
+    ResourceType.EFS: STORAGE_EXPLAINER,
+    ResourceType.RDS: STORAGE_EXPLAINER,
+}
 
 
 @click.command(
@@ -46,8 +49,4 @@ def explain(name: str, options: Options) -> ExitCode:
     """
     with open_readonly(options) as context:
         resource_id = resolve_resource(context, name)
-        if INSTANCE_ID.fullmatch(resource_id):
-            return explain_resource(context, resource_id, INSTANCE_EXPLAINER)
-        if type_of_id(resource_id) is not ResourceType.EBS:
-            return explain_resource(context, resource_id, STORAGE_EXPLAINER)
-        return explain_resource(context, resource_id, VOLUME_EXPLAINER)
+        return explain_resource(context, resource_id, _EXPLAINERS[type_of_id(resource_id)])
