@@ -60,7 +60,7 @@ def _check_file(context: DoctorContext, address: LedgerAddress) -> Iterator[Find
 def judge_missing_file(path: Path, *, can_be_created: bool) -> Finding:
     """A ledger that is not there is made by who first needs one, if that is allowed."""
     if can_be_created:
-        return skipped(f"sqlite:{path} does not exist yet: the first watch, hold or flip creates it")
+        return skipped(f"sqlite:{path} does not exist yet: the first watch or flip creates it")
     summary = f"sqlite:{path} does not exist and cannot be created: its directory is not writable"
     fix = "name another file with --ledger sqlite:PATH or in BURSTWATCH_LEDGER, or change who owns it"
     return broken(summary, fix=fix)

@@ -44,7 +44,7 @@ _EXPECTED_UNKNOWN_NOTES: Final[Mapping[UnknownReason, str]] = {
     UnknownReason.DETACHED: "nothing to do: looked at from the minute it is attached",
     UnknownReason.INSTANCE_STOPPED: "nothing to do: looked at again when its instance runs",
     UnknownReason.NOT_BURSTABLE_TYPE: "nothing to do: it has no bucket",
-    UnknownReason.NEVER_EMPTY: "nothing to do: from 1,000 GiB on it earns what it can spend",
+    UnknownReason.NEVER_EMPTY: "nothing to do: it earns credits as fast as it can spend them",
     UnknownReason.IDLE: "nothing to do: a full volume that serves nothing need not publish a balance",
     UnknownReason.TOO_NEW: "nothing to do: its first datapoint comes within a quarter of an hour",
 }

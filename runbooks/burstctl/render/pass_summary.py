@@ -193,7 +193,7 @@ def print_holds(
 def describe_hold(hold: Hold, now_s: float) -> str:
     """Who holds what, for how long and why."""
     if hold.volume_id is None:
-        effect = "all automatic changes are on hold"
+        effect = "all changes are on hold"
     elif type_of_id(hold.volume_id) is ResourceType.EBS:
         effect = f"{hold.volume_id} is on hold"
     else:

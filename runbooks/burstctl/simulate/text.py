@@ -161,7 +161,8 @@ def _describe_lowest(study: TypeStudy) -> str:
         elif study.cannot_drain(kind):
             parts.append(f"{kind.label}: full, it cannot drain")
         else:
-            bound = f", at least {study.bounds_pct[kind]:.1f} % with bursts" if lowest > 0 else ""
+            bound_pct = study.bounds_pct[kind]
+            bound = f", at least {bound_pct:.1f} % with bursts" if lowest > 0 and bound_pct <= lowest else ""
             parts.append(f"{kind.label}: {lowest:.1f} %{bound}")
     return "; ".join(parts)
 

@@ -256,9 +256,7 @@ def test_what_would_refuse_a_flip_now(cli, lab):
     cli.run("hold", "--all", "--for", "1h", "--reason", "INC-42", "--ledger", f"sqlite:{cli.ledger_path}")
     result = cli.run("explain", opted_in)
     assert "held: everything is on hold by" in lines_by_topic(result)["Guards"]
-    assert lines_by_topic(result)["Hold"].startswith(
-        "all automatic changes are on hold for 60 min (until 19:00 UTC)"
-    )
+    assert lines_by_topic(result)["Hold"].startswith("all changes are on hold for 60 min (until 19:00 UTC)")
 
 
 def test_the_caps_are_checked_as_well(cli, lab):

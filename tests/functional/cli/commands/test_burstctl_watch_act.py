@@ -159,7 +159,7 @@ def test_a_refusal_names_its_guard_its_reason_and_its_end_in_every_pass(cli, lab
         assert item.code == 4
         assert f"refused: {volume_id} (etcd-1): held: everything is on hold by" in item.err
         assert "INC-42, until 2026-11-21T18:00:00Z" in item.err
-        assert "hold: all automatic changes are on hold for 24 h (until 18:00 Sat UTC), by" in item.err
+        assert "hold: all changes are on hold for 24 h (until 18:00 Sat UTC), by" in item.err
         assert "refused: held" in item.out
         assert "how to go on: burstctl runbook FlipRefused" in item.err
     assert ": etcd-1 was not flipped to " in first.err

@@ -268,7 +268,7 @@ def test_a_look_reports_what_could_not_be_read_and_a_hold_on_everything():
 
     assert look.failures == ["1 resource could not be read", "throttled", "a damaged entry"]
     assert look.notes == [
-        "all automatic changes are on hold for 60 min (until 13:00 UTC), by ben: INC-42",
+        "all changes are on hold for 60 min (until 13:00 UTC), by ben: INC-42",
         "an old stack",
     ]
 

@@ -52,9 +52,7 @@ def test_the_kill_switch_shows_in_every_output(cli, lab):
     cli.run("watch", "--once")
     place_hold(cli, "--all", reason="INC-42")
 
-    text = (
-        "hold: all automatic changes are on hold for 6 h (until 00:00 Sat UTC), by anna (user/moto): INC-42"
-    )
+    text = "hold: all changes are on hold for 6 h (until 00:00 Sat UTC), by anna (user/moto): INC-42"
     for arguments in (
         ["assess"],
         ["explain", volume_id],
@@ -344,7 +342,7 @@ def test_the_holds_that_stay_are_reported(cli, lab):
     place_hold(cli, "--all", reason="INC-42")
 
     result = cli.run("release", volume_id)
-    assert "hold: all automatic changes are on hold for 6 h (until" in result.err
+    assert "hold: all changes are on hold for 6 h (until" in result.err
     place_hold(cli, volume_id)
     result = cli.run("release", "--all", "--json")
     assert [item["volume_id"] for item in result.document["holds"]] == [volume_id]
