@@ -34,7 +34,7 @@ _METRIC_LATENESS_S: Final = PERIOD_S * 5
 """A judgement: how late a datapoint may be, because AWS documents no delay."""
 
 _DRAIN_METRICS_TIME_LIMIT_S: Final = 30.0
-"""A pass that is slower asks no more: its alerts are to be out before its tick is anybody's again."""
+"""A slower pass reads no more of them, so that its alerts are sent before the lease of its tick expires."""
 OPERATIONS_SPAN_S: Final = PERIOD_S * 15
 _INSTANCE_BALANCE_SPAN_S: Final = PERIOD_S * 15
 """An instance's balances come every five minutes: this far back there is one, even a late one."""
@@ -478,13 +478,13 @@ class Collector:
         )
 
     def _add_messages(self, messages: Iterable[str]) -> None:
-        """CloudWatch speaks of a call as a whole only when its answer is not whole."""
+        """CloudWatch returns messages only with incomplete results."""
         self.failures += [
             f"cloudwatch:GetMetricData returned: {message}" for message in dict.fromkeys(messages)
         ]
 
     def add_failures(self, failures: Mapping[str, AwsFailure]) -> None:
-        """One line for each sort of failure, however many it struck."""
+        """One line for each kind of failure, however often it occurred."""
         counts = Counter((failure.action, failure.code) for failure in failures.values())
         examples = {(failure.action, failure.code): failure for failure in failures.values()}
         for action_and_code, count in counts.items():

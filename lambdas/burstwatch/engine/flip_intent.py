@@ -20,7 +20,7 @@ from burstwatch.engine.fresh_context import FreshContext
 from burstwatch.engine.services import Services
 
 MAX_TRIES: Final = 5
-"""How often a change is tried that other processes come in between; then they are at work on the volume."""
+"""How often a change is retried after a conflict; then other processes are changing the volume."""
 
 _NEXT_POLL_S: Final = 60
 """A volume that was just changed is looked at with the next focus tick."""

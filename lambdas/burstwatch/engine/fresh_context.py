@@ -41,7 +41,7 @@ class FreshContext:
     def outcome_if_unavailable(self, order: FlipOrder) -> Outcome | None:
         """The outcome of an order for a volume that is gone or could not be read; None for the others.
 
-        So it is for the watchdog's order if its instance could not be read and may be readable soon.
+        An order of the watchdog also fails if its instance could not be read for a passing reason.
         """
         volume_id = order.volume_id
         if volume_id not in self.contexts:

@@ -38,7 +38,7 @@ def parse_load(text: str) -> Load:
     """Read a load from its short text form.
 
     Raises:
-    LoadError: with the text and what is accepted there.
+        LoadError: with the text and what is accepted there.
     """
     match = _FILE_PATTERN.fullmatch(text) or _LOAD_PATTERN.fullmatch(text)
     if match is None:

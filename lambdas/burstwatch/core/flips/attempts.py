@@ -1,4 +1,4 @@
-"""What a request that AWS accepts, rejects or never gets changes in the state of its volume."""
+"""How the state of a volume changes when AWS accepts or rejects a request, or never receives it."""
 
 from dataclasses import replace
 from typing import Final

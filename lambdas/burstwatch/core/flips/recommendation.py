@@ -1,6 +1,6 @@
 """What a person can do about a draining volume: the command, and what it costs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from burstwatch.core.assessment.assess import Assessment
@@ -73,41 +73,54 @@ def recommend(
             unavailable=unavailable,
         )
 
-    sized, caveat = choose(override.volume_type or policy.target), None
-    if isinstance(sized, TargetRefusal) and sized.code is TargetRefusalCode.TYPE_NOT_AVAILABLE:
-        caveat, sized = sized.reason, choose(VolumeType.IO1)
-    if (
-        isinstance(sized, Target)
-        and _leaves_no_return(sized, modifications)
-        and VolumeType.GP3 not in (unavailable or {})
-    ):
-        used = f"{len(modifications)} of AWS's {QUOTA} modifications in 24 h are used"
-        caveat = (
-            f"not {policy.target}, because {used}, which leaves the watchdog none for the return"
-            if override.volume_type is None
-            else f"the watchdog would wait, because {used}, which leaves it none for the return"
-        )
-        sized = choose(override.volume_type or VolumeType.GP3)
+    sized, caveat = _choose_with_caveat(choose, override, policy, modifications, unavailable or {})
+    if isinstance(sized, TargetRefusal):
+        return Recommendation(action=sized.sentence)
     if len(modifications) >= QUOTA:
-        next_at_s = modifications[len(modifications) - QUOTA].at_s + QUOTA_PERIOD_S
-        caveat = (
-            f"AWS's {QUOTA} modifications in 24 h are used: it takes the next at {format_instant(next_at_s)}"
-        )
-    match sized:
-        case TargetRefusal() as refusal:
-            return Recommendation(action=refusal.sentence)
-        case Target() as target:
-            price = _price_sentence(target)
-            return Recommendation(
-                action=_flip_command(target.configuration, volume.volume_id, location),
-                target=target.configuration,
-                reasons=(*target.reasons, f"{price}; {caveat}" if caveat else price),
-                caveat=caveat,
-                settled_target=target if caveat is None and demand.peak_iops is not None else None,
-                instance_effect=describe_instance_effect(
-                    instance, configuration_of(volume), target.configuration, volume.size_gib
-                ),
-            )
+        caveat = _describe_used_quota(modifications)
+    price = _price_sentence(sized)
+    return Recommendation(
+        action=_flip_command(sized.configuration, volume.volume_id, location),
+        target=sized.configuration,
+        reasons=(*sized.reasons, f"{price}; {caveat}" if caveat else price),
+        caveat=caveat,
+        settled_target=sized if caveat is None and demand.peak_iops is not None else None,
+        instance_effect=describe_instance_effect(
+            instance, configuration_of(volume), sized.configuration, volume.size_gib
+        ),
+    )
+
+
+def _choose_with_caveat(
+    choose: Callable[[VolumeType], Target | TargetRefusal],
+    override: TargetOverride,
+    policy: FlipPolicy,
+    modifications: Sequence[ModificationUse],
+    unavailable: Mapping[VolumeType, str],
+) -> tuple[Target | TargetRefusal, str | None]:
+    """The target, and why it is not the type that the policy names; None if it is."""
+    preferred = choose(override.volume_type or policy.target)
+    if isinstance(preferred, TargetRefusal) and preferred.code is TargetRefusalCode.TYPE_NOT_AVAILABLE:
+        available, caveat = choose(VolumeType.IO1), preferred.reason
+    else:
+        available, caveat = preferred, None
+    if (
+        isinstance(available, TargetRefusal)
+        or not _leaves_no_return(available, modifications)
+        or VolumeType.GP3 in unavailable
+    ):
+        return available, caveat
+    used = f"{len(modifications)} of AWS's {QUOTA} modifications in 24 h are used"
+    if override.volume_type is None:
+        reason = f"not {policy.target}, because {used}, which leaves the watchdog none for the return"
+    else:
+        reason = f"the watchdog would wait, because {used}, which leaves it none for the return"
+    return choose(override.volume_type or VolumeType.GP3), reason
+
+
+def _describe_used_quota(modifications: Sequence[ModificationUse]) -> str:
+    next_at_s = modifications[len(modifications) - QUOTA].at_s + QUOTA_PERIOD_S
+    return f"AWS's {QUOTA} modifications in 24 h are used: it takes the next at {format_instant(next_at_s)}"
 
 
 def _leaves_no_return(target: Target, modifications: Sequence[ModificationUse]) -> bool:

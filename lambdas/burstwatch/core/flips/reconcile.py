@@ -174,7 +174,7 @@ def _check_external_modification(context: ReconcileContext) -> Transition:
         return _complete(context)
     original_config = record.original.configuration()
     if context.observed.configuration != original_config:
-        return Transition(state=context.state)  # it shows old
+        return Transition(state=context.state)  # the read is stale
     if original_config != previous_config(context.flip):
         return mark_contested(context)
     return _record_failure(

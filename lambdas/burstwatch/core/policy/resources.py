@@ -88,7 +88,7 @@ class InstancePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EfsPolicy:
-    """How EFS file systems in bursting mode are watched: hours of warning, and then days without credits."""
+    """How EFS file systems in bursting mode are watched: they drain for hours, and need days to refill."""
 
     watch: bool = setting(
         parse_flag, False, "whether the burst credits of EFS file systems are watched", unit="true or false"

@@ -1,4 +1,4 @@
-"""The report's parts that are values: axes, packed lines, dollars of stays, and JSON that cannot act."""
+"""The report's parts that are values: axes, packed lines, dollars of intervals, and JSON that cannot act."""
 
 import json
 from datetime import timedelta
@@ -104,18 +104,18 @@ def test_json_in_a_page_keeps_its_meaning_and_has_nothing_that_acts():
 
 def test_an_interval_costs_its_share_of_a_month():
     # 73 a month are 0.10 an hour; away from 8 to 11
-    stays = flip_costs(
+    intervals = flip_costs(
         [
             accepted_entry("08:00", "out", 73.0, to=IO1),
             accepted_entry("11:00", "back", -73.0, to=GP2, intent="i2"),
         ],
         None,
     )
-    [stay] = stays
-    assert stay.usd_within(at("00:00"), at("12:00")) == pytest.approx(0.30)
-    assert stay.usd_within(at("10:00"), at("12:00")) == pytest.approx(0.10)
-    assert stay.usd_within(at("11:30"), at("12:00")) == 0
-    assert stay.usd_saved_by_return(at("00:00"), at("12:00")) == pytest.approx(0.10)
+    [interval] = intervals
+    assert interval.usd_within(at("00:00"), at("12:00")) == pytest.approx(0.30)
+    assert interval.usd_within(at("10:00"), at("12:00")) == pytest.approx(0.10)
+    assert interval.usd_within(at("11:30"), at("12:00")) == 0
+    assert interval.usd_saved_by_return(at("00:00"), at("12:00")) == pytest.approx(0.10)
 
 
 def test_what_a_return_saves_ends_when_the_volume_goes_again():
@@ -129,8 +129,8 @@ def test_what_a_return_saves_ends_when_the_volume_goes_again():
     ]  # fmt: skip
     for step in (2, 5):
         nightly.insert(step, entry(EntryKind.RESTORED, nightly[step - 1].body["intent_id"], direction="back"))
-    stays = flip_costs(nightly, None)
-    saved = [stay.usd_saved_by_return(at("00:00"), at("12:00")) for stay in stays]
+    intervals = flip_costs(nightly, None)
+    saved = [interval.usd_saved_by_return(at("00:00"), at("12:00")) for interval in intervals]
     assert saved == [pytest.approx(0.10), pytest.approx(0.10)]
 
 
@@ -139,9 +139,9 @@ def test_a_return_saves_in_the_report_of_its_time_and_not_in_each_one_after():
         accepted_entry("08:00", "out", 73.0, to=IO1),
         accepted_entry("09:00", "back", -73.0, intent="i2"),
     ]
-    [stay] = flip_costs(entries, None)
-    assert stay.usd_saved_by_return(at("08:30"), at("12:00")) == pytest.approx(0.30)
-    assert stay.usd_saved_by_return(at("09:30"), at("12:00")) == 0
+    [interval] = flip_costs(entries, None)
+    assert interval.usd_saved_by_return(at("08:30"), at("12:00")) == pytest.approx(0.30)
+    assert interval.usd_saved_by_return(at("09:30"), at("12:00")) == 0
 
 
 @pytest.mark.parametrize(
@@ -172,24 +172,24 @@ def test_a_second_flip_belongs_to_an_older_interval():
 
 
 def test_an_open_interval_is_billed_to_now():
-    [stay] = flip_costs([accepted_entry("08:00", "out", 73.0)], a_state(flip=a_flip()))
-    assert stay.ended_at_s is None
-    assert stay.usd_within(at("00:00"), at("12:00")) == pytest.approx(0.40)
-    assert stay.usd_saved_by_return(at("00:00"), at("12:00")) == 0
+    [interval] = flip_costs([accepted_entry("08:00", "out", 73.0)], a_state(flip=a_flip()))
+    assert interval.ended_at_s is None
+    assert interval.usd_within(at("00:00"), at("12:00")) == pytest.approx(0.40)
+    assert interval.usd_saved_by_return(at("00:00"), at("12:00")) == 0
 
 
 def test_a_second_flip_outward_costs_its_difference_on_top():
-    stays = flip_costs(
+    intervals = flip_costs(
         [accepted_entry("08:00", "out", -1.88), accepted_entry("09:00", "out", 74.88, to=IO1, intent="i2")],
         None,
     )
-    assert [stay.usd_per_month for stay in stays] == [-1.88, 73.0]
-    assert stays[0].ended_at_s == at("09:00")
+    assert [interval.usd_per_month for interval in intervals] == [-1.88, 73.0]
+    assert intervals[0].ended_at_s == at("09:00")
 
 
 def test_a_flip_older_than_the_ledger_comes_from_the_state():
-    [stay] = flip_costs([], a_state(flip=a_flip(usd_per_month=7.3)))
-    assert (stay.started_at_s, stay.usd_per_month) == (at("10:00"), 7.3)
+    [interval] = flip_costs([], a_state(flip=a_flip(usd_per_month=7.3)))
+    assert (interval.started_at_s, interval.usd_per_month) == (at("10:00"), 7.3)
 
 
 def test_a_modification_that_failed_costs_nothing():

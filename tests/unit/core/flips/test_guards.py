@@ -162,7 +162,7 @@ TESTED_ELSEWHERE = {
 
 
 def refusals_of(*case: GuardCase, overridden=(), **changes):
-    """What an attempt is refused with against which all of this speaks; the first named wins."""
+    """The refusals if all of these cases apply; for a field that two of them set, the first wins."""
     volume, state, rest, policy = {}, {}, {}, {}
     for item in reversed(case):
         volume |= item.volume
