@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from burstctl.which.limits import LimitKind, LimitState
+from burstctl.which.limit import LimitKind, LimitState
 from documents.shared import (
     ApiCalls,
     Count,

@@ -7,15 +7,13 @@ from typing import Final
 
 from burstctl.context.context import CommandContext
 from burstctl.which.host_report import HostReport, RunDirectoryError, read_run_directory, report_of_stall
+from burstctl.which.limit import Answer, Limit, decide
 from burstctl.which.limits import (
-    Answer,
     DatabaseFacts,
     FileSystemFacts,
     InstanceFacts,
-    Limit,
     VolumeFacts,
     database_limits,
-    decide,
     file_system_limits,
     instance_limits,
     unknown_instance_limits,

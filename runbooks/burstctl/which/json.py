@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 from burstctl.cli.options import Options
 from burstctl.context.context import CommandContext
 from burstctl.which.collect import WhichReport
-from burstctl.which.limits import Limit
+from burstctl.which.limit import Limit
 from burstctl.which.text import describe_answer, next_command
 from burstwatch.core.text import instant_or_none, rounded_or_none, tenths_or_none
 from burstwatch.core.watch.api_cost import USD_PER_METRIC

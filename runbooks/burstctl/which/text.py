@@ -12,7 +12,8 @@ from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, lay_out, text_columns,
 from burstctl.render.table import Table
 from burstctl.render.volume import display_name_of
 from burstctl.which.collect import WhichReport
-from burstctl.which.limits import Limit, LimitKind, LimitState, rate_text
+from burstctl.which.judge_limit import rate_text
+from burstctl.which.limit import Limit, LimitKind, LimitState
 from burstwatch.core.ebs.volume import can_burst
 from burstwatch.core.text import format_count, format_relative_time, format_time, format_usd, sanitise
 from burstwatch.core.watch.api_cost import USD_PER_METRIC

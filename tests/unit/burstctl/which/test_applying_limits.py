@@ -5,13 +5,10 @@ from dataclasses import replace
 import pytest
 
 from burstctl.which.host_report import HostReport
+from burstctl.which.limit import Limit, LimitKind, LimitState, decide
 from burstctl.which.limits import (
     InstanceFacts,
-    Limit,
-    LimitKind,
-    LimitState,
     VolumeFacts,
-    decide,
     instance_limits,
     unknown_instance_limits,
     volume_limits,
