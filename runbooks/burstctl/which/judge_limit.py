@@ -125,16 +125,17 @@ def _with_balance(limit: Limit, assessment: Assessment) -> Limit:
 def _judge_credits_left(limit: Limit, assessment: Assessment, load: Load, scope: Scope) -> Limit:
     """Credits that do not apply now, and when they are used up."""
     assert assessment.forecast is not None
-    assert limit.limit is not None
+    baseline = limit.limit
+    assert baseline is not None
     has_trend = assessment.forecast.time_to_empty_s is not None or assessment.forecast.drain_per_s is not None
-    if not has_trend and load.rate is not None and load.rate > limit.limit > 0:
-        limit = replace(limit, time_to_empty_s=_empty_by_load_s(assessment, load.rate / limit.limit))
+    if not has_trend and load.rate is not None and load.rate > baseline > 0:
+        limit = replace(limit, time_to_empty_s=_empty_by_load_s(assessment, load.rate / baseline))
     evidence = (
         _describe_balance(assessment, scope),
         *_trend(limit, assessment, scope),
         *capacity_sentences(assessment),
         *reset_sentences(assessment, scope.now_s),
-        *_load_evidence(load, limit.limit, limit.unit, "baseline"),
+        *_load_evidence(load, baseline, limit.unit, "baseline"),
     )
     return replace(limit, evidence=evidence)
 
