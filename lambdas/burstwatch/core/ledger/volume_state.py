@@ -20,7 +20,9 @@ from burstwatch.core.ledger.flip_state import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertHistory:
-    """Everything that people were notified of about a volume, so that nothing is sent twice.
+    """What people were notified of about a volume, so that nothing is sent twice.
+
+    What they were notified of about its flip is in ``Flip`` and ends with that.
 
     ``open_level`` is the level of the alert that is open, None if none is; ``level_at_s`` is when it was last
     sent, in seconds since 1970. ``is_gap_open``: missing data was reported. ``refusal`` is the name of the
