@@ -11,7 +11,7 @@ from burstwatch.core.flips.guards import backoff_refusal, detached_refusal, hold
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.planning import make_plan
 from burstwatch.core.flips.recommendation import demand_of
-from burstwatch.core.flips.refusal import Guard, Refusal
+from burstwatch.core.flips.refusal import VISIBLE_TO_PASS, Guard, Refusal
 from burstwatch.core.ledger.flip_state import active_hold
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.watch.decision import Decision
@@ -157,9 +157,9 @@ def _select_postponed(watch_pass: WatchPass, orders: Sequence[FlipOrder], limit:
 
 
 def _last_refusing_guard(state: VolumeState | None) -> Guard | None:
-    """The guard that refused the last request, if it may still; a hold or detachment is seen to be over."""
+    """The guard that refused the last request, if it may still refuse and this pass cannot see it."""
     reported_refusal = state.alerts.refusal if state is not None else None
-    if reported_refusal not in set(Guard) or reported_refusal in (Guard.HELD, Guard.DETACHED):
+    if reported_refusal not in set(Guard) or reported_refusal in VISIBLE_TO_PASS:
         return None
     return Guard(reported_refusal)
 

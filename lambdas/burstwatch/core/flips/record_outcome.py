@@ -1,7 +1,7 @@
 """What the ledger records of a plan: a guard refused it, or AWS accepted, rejected or did not answer it."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ebs.modification import Modification
@@ -16,7 +16,7 @@ from burstwatch.core.flips.flip_events import (
     retry_command,
 )
 from burstwatch.core.flips.flip_plan import FlipPlan
-from burstwatch.core.flips.refusal import Guard, Refusal, resource_to_explain
+from burstwatch.core.flips.refusal import TRANSIENT_FOR_RETURN, Refusal, resource_to_explain
 from burstwatch.core.flips.transition import Event, Transition
 from burstwatch.core.flips.type_availability import REFUSAL_MEMORY_S, placement_of
 from burstwatch.core.ledger.flip_state import Direction, configuration_to_document
@@ -42,16 +42,10 @@ def record_accepted(
     return Transition(state=new_state, events=(event,))
 
 
-_TRANSIENT_GUARDS: Final = frozenset(
-    {Guard.MODIFICATION_IN_PROGRESS, Guard.COOLDOWN, Guard.CHANGE_HOURS, Guard.HELD}
-)
-"""A return that these guards refuse comes a little later, or when the hold is released."""
-
-
 def refused_event(plan: FlipPlan, refusal: Refusal) -> Event:
     """A guard refuses what the watchdog wants."""
     order, target, ends_at_s = plan.order, plan.target, refusal.ends_at_s
-    is_passing = order.direction is Direction.FLIP_BACK and refusal.guard in _TRANSIENT_GUARDS
+    is_passing = order.direction is Direction.FLIP_BACK and refusal.guard in TRANSIENT_FOR_RETURN
     retry_text = (
         "at every poll" if ends_at_s is None else format_relative_time(ends_at_s, plan.context.now_s, "UTC")
     )

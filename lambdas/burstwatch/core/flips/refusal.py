@@ -58,6 +58,19 @@ AUTOMATION_ONLY: Final = frozenset(
 )
 """These stop only the watchdog: a person's modification is not checked against them."""
 
+TRANSIENT_FOR_RETURN: Final = frozenset(
+    {
+        Guard.MODIFICATION_IN_PROGRESS,
+        Guard.COOLDOWN,
+        Guard.CHANGE_HOURS,
+        Guard.HELD,
+    }
+)
+"""A return that these refuse comes a little later, or when the hold is released: no alert is sent."""
+
+VISIBLE_TO_PASS: Final = frozenset({Guard.HELD, Guard.DETACHED})
+"""A pass sees whether these still refuse. A flip that they do not is requested at once, without a turn."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
