@@ -631,6 +631,28 @@ def test_any_state_comes_back_as_it_was_with_every_field_of_its_own_type(state):
         assert repr(ledger.states()) == repr({state.volume_id: state})
 
 
+FIRST_VERSION_KEYS = """
+    volume_id revision level level_since_s unknown_reason unknown_since_s alerted_level alerted_at_s
+    gap_alerted next_look_at_s arrived_at_s smaller_size_gib modified_at_s balance_pct balance_at_s flip lost
+    spent failures retry_at_s contested_at_s returned_at_s refusal_told critical_told missed_told_s
+    missing_since_s stall stall_told_at_s
+"""
+FIRST_VERSION_FLIP_KEYS = """
+    phase direction intent_id cause by original target size_gib asked_at_s because stays return_after_s
+    usd_per_month previous started_at_s reached_at_s unseen_since_s stuck_told left_told_at_s
+"""
+
+
+@settings(deadline=None)
+@given(state=states)
+def test_the_first_version_knows_every_key_of_any_state(state):
+    """It gives up the whole ledger over another key, so no one could go back to it after an upgrade."""
+    document = state.to_document()
+    assert document.keys() <= set(FIRST_VERSION_KEYS.split())
+    for key in document.keys() & {"flip", "lost"}:
+        assert document[key].keys() <= set(FIRST_VERSION_FLIP_KEYS.split())
+
+
 @settings(deadline=None)
 @given(volume=documents, evidence=documents, volume_id=st.none() | st.text(), time_s=st.integers(0, 2**33))
 def test_any_alert_waits_and_is_remembered_as_it_was(volume, evidence, volume_id, time_s):
