@@ -15,7 +15,7 @@ from support.builders.core_values import (
 HERE = AwsLocation(region="us-east-1", account="111122223333")
 
 
-def an_alert(kind: AlertKind, **changes) -> Alert:
+def alert_of_kind(kind: AlertKind, **changes) -> Alert:
     facts = {
         "alert_id": "a1",
         "kind": kind,

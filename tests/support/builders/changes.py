@@ -15,7 +15,7 @@ def a_state(volume_id=A, revision=100, **known):
     return build_state(volume_id, revision, **({"level": Level.WARNING} | known))
 
 
-def an_alert(volume_id=A, revision=100, kind=AlertKind.DRAINING, time_s=None):
+def a_ledger_alert(volume_id=A, revision=100, kind=AlertKind.DRAINING, time_s=None):
     return Alert(
         alert_id=make_alert_id(str(volume_id), kind, revision),
         kind=kind,
@@ -43,7 +43,7 @@ def an_entry(volume_id=A, revision=100, kind=EntryKind.LEVEL_CHANGED, at_s=None,
 
 def a_change(volume_id=A, *, expected=None, revision=100, dropped=False, alerts=None):
     """A volume that enters a level, with the alert about it."""
-    alerts = (an_alert(volume_id, revision),) if alerts is None else alerts
+    alerts = (a_ledger_alert(volume_id, revision),) if alerts is None else alerts
     reported = [an_entry(volume_id, revision, EntryKind.ALERT, body=alert.to_document()) for alert in alerts]
     return Change(
         volume_id=volume_id,

@@ -12,7 +12,7 @@ from burstwatch.core.buckets.forecast import forecast
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.policy.policy import Mode, Policy, PolicyError
-from support.builders.alert_of_kind import HERE, an_alert
+from support.builders.alert_of_kind import HERE, alert_of_kind
 from support.builders.core_values import (
     GAP,
     TrackedVolume,
@@ -182,8 +182,8 @@ def test_a_level_by_the_bound_leads_with_the_bound():
 
 
 def test_a_digest_names_a_gap_before_a_recovery():
-    alerts = [an_alert(AlertKind.RECOVERED, alert_id="r", level=Level.OK)]
-    alerts += [an_alert(AlertKind.TELEMETRY_GAP, alert_id="g", level=Level.UNKNOWN, volume_id="vol-gap")]
+    alerts = [alert_of_kind(AlertKind.RECOVERED, alert_id="r", level=Level.OK)]
+    alerts += [alert_of_kind(AlertKind.TELEMETRY_GAP, alert_id="g", level=Level.UNKNOWN, volume_id="vol-gap")]
     digest = make_digest(alerts, location=HERE, runbooks_url="r", now_s=int(at("12:00")))
     assert digest.evidence["most_urgent"][0]["volume_id"] == "vol-gap"
 

@@ -15,7 +15,7 @@ from burstwatch.core.ledger.caps import Caps, IntentStatus
 from burstwatch.core.ledger.flip_state import Direction, Hold
 from burstwatch.core.ledger.ledger import Change, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from support.builders.changes import MAIL, A, a_change, a_digest, an_alert, entry_kinds, sent_ids
+from support.builders.changes import MAIL, A, a_change, a_digest, a_ledger_alert, entry_kinds, sent_ids
 from support.builders.flips import an_intent, flip_transition
 from support.ledger_stores import DynamoStore
 
@@ -141,7 +141,7 @@ def test_of_many_writers_of_one_revision_exactly_one_wins_each_time(home, ledger
 
 
 def test_of_many_senders_exactly_one_sends_each_alert(home, ledger):
-    alerts = [an_alert(f"vol-{number:02}") for number in range(20)]
+    alerts = [a_ledger_alert(f"vol-{number:02}") for number in range(20)]
     ledger.commit([a_change(str(alert.volume_id), alerts=(alert,)) for alert in alerts], channels=[MAIL])
     waiting = ledger.pending_deliveries(channels=[MAIL])
 
@@ -161,7 +161,7 @@ def test_of_many_senders_exactly_one_sends_each_alert(home, ledger):
 
 def test_a_digest_that_races_with_senders_neither_loses_nor_doubles_an_alert(home, ledger):
     """Each of 15 pairs is bundled by some while others send its parts: a part goes alone or in its digest."""
-    pairs = [[an_alert(f"vol-{number:02}-{part}") for part in "ab"] for number in range(15)]
+    pairs = [[a_ledger_alert(f"vol-{number:02}-{part}") for part in "ab"] for number in range(15)]
     ledger.commit([a_change(str(a.volume_id), alerts=(a,)) for pair in pairs for a in pair], channels=[MAIL])
     by_id = {delivery.alert.alert_id: delivery for delivery in ledger.pending_deliveries(channels=[MAIL])}
 
@@ -282,7 +282,7 @@ class CrashingTable(FakeDynamoDb):
         return answer
 
 
-ALERTS = [an_alert(f"vol-{number:03}") for number in range(120)]
+ALERTS = [a_ledger_alert(f"vol-{number:03}") for number in range(120)]
 CHANGES = [a_change(str(alert.volume_id), alerts=(alert,)) for alert in ALERTS]
 IDS = [alert.alert_id for alert in ALERTS]
 DIGEST = a_digest(*ALERTS)

@@ -23,7 +23,7 @@ from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.caps import Caps, IntentResult, IntentStatus
 from burstwatch.core.ledger.ledger import Change, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from support.builders.changes import MAIL, A, B, C, a_change, a_state, an_alert, an_entry, sent_ids
+from support.builders.changes import MAIL, A, B, C, a_change, a_ledger_alert, a_state, an_entry, sent_ids
 from support.builders.flips import an_intent
 from support.builders.states import build_state
 from support.concurrency.race_harness import run_race, start_processes
@@ -376,7 +376,7 @@ def test_of_many_processes_that_change_one_revision_exactly_one_wins_each_time(p
 
 
 def test_of_many_processes_that_send_alerts_exactly_one_sends_each(path, ledger):
-    alerts = [an_alert(f"vol-{number:02}") for number in range(30)]
+    alerts = [a_ledger_alert(f"vol-{number:02}") for number in range(30)]
     ledger.commit([a_change(str(alert.volume_id), alerts=(alert,)) for alert in alerts], channels=[MAIL])
     text = run_race(
         """
@@ -396,7 +396,7 @@ def test_of_many_processes_that_send_alerts_exactly_one_sends_each(path, ledger)
 
 def test_a_digest_that_races_with_senders_neither_loses_nor_doubles_an_alert(path, ledger):
     """Each of 20 pairs is bundled by some while others send its parts: a part goes alone or in its digest."""
-    pairs = [[an_alert(f"vol-{number:02}-{part}") for part in "ab"] for number in range(20)]
+    pairs = [[a_ledger_alert(f"vol-{number:02}-{part}") for part in "ab"] for number in range(20)]
     ledger.commit([a_change(str(a.volume_id), alerts=(a,)) for pair in pairs for a in pair], channels=[MAIL])
     text = run_race(
         """

@@ -22,7 +22,17 @@ from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.engine.flip_executor import execute_flips
 from burstwatch.engine.tick_pass import run_tick
 from support.aws.in_memory_aws import CALM, DRAINING, NOW_S, SILENT, CannedAws, services_with
-from support.builders.changes import MAIL, A, B, a_change, a_digest, a_state, an_alert, an_entry, sent_ids
+from support.builders.changes import (
+    MAIL,
+    A,
+    B,
+    a_change,
+    a_digest,
+    a_ledger_alert,
+    a_state,
+    an_entry,
+    sent_ids,
+)
 from support.builders.core_values import a_volume
 from support.builders.flips import a_flip
 from support.builders.states import GROUP_OF_FIELD, GROUPS
@@ -353,16 +363,16 @@ def test_an_unreadable_window_override_is_known_to_exist(home, ledger, changes):
     [
         {"document": "{"},
         {"document": "null"},
-        {"document": json.dumps(an_alert(A).to_document() | {"kind": "SomethingLater"})},
-        {"document": json.dumps(an_alert(A).to_document() | {"forecast": {"time_to_empty_s": "soon"}})},
-        {"document": json.dumps(an_alert(A).to_document() | {"evidence": "none"})},
+        {"document": json.dumps(a_ledger_alert(A).to_document() | {"kind": "SomethingLater"})},
+        {"document": json.dumps(a_ledger_alert(A).to_document() | {"forecast": {"time_to_empty_s": "soon"}})},
+        {"document": json.dumps(a_ledger_alert(A).to_document() | {"evidence": "none"})},
         {"attempts": -1},
     ],
     ids=str,
 )
 def test_an_unreadable_alert_is_parked_and_the_others_go_out(home, ledger, changes):
     ledger.commit([a_change(A), a_change(B)], channels=[MAIL])
-    parked = an_alert(A).alert_id
+    parked = a_ledger_alert(A).alert_id
     corrupt(home, "waiting", parked, **changes)
 
     (waits,) = ledger.pending_deliveries(channels=[MAIL])
@@ -377,7 +387,7 @@ def test_an_unreadable_alert_is_parked_and_the_others_go_out(home, ledger, chang
 
 def test_the_alerts_of_a_digest_that_cannot_be_read_go_out_by_themselves(home, ledger):
     ledger.commit([a_change(A), a_change(B)], channels=[MAIL])
-    alerts = [an_alert(A), an_alert(B)]
+    alerts = [a_ledger_alert(A), a_ledger_alert(B)]
     digest = a_digest(*alerts)
     ledger.replace_with_digest([alert.alert_id for alert in alerts], digest, channels=[MAIL])
     assert sent_ids(ledger, MAIL) == [digest.alert_id]
@@ -394,7 +404,7 @@ def test_the_alerts_of_a_digest_that_cannot_be_read_go_out_by_themselves(home, l
 
 def test_a_pass_counts_the_alerts_that_it_cannot_read_and_sends_the_rest(home, ledger):
     ledger.commit([a_change(A)], channels=["people"])
-    corrupt(home, "waiting", an_alert(A).alert_id, document="{")
+    corrupt(home, "waiting", a_ledger_alert(A).alert_id, document="{")
     channel = _RecordingChannel()
 
     report = evaluate_fleet(replace(services_with(CannedAws(), ledger), channels=[channel]), now_s=NOW_S)
@@ -430,7 +440,7 @@ def test_an_unreadable_entry_is_left_out_and_counted(home, ledger, changes):
 
 
 def test_an_alert_of_a_later_kind_in_a_history_is_left_out(home, ledger):
-    later = an_alert(A).to_document() | {"kind": "SomethingLater"}
+    later = a_ledger_alert(A).to_document() | {"kind": "SomethingLater"}
     entries = [an_entry(A, kind=EntryKind.ALERT, body=later), an_entry(A)]
     ledger.commit(
         [Change(volume_id=A, expected_revision=None, state=a_state(A), entries=entries)], channels=[]

@@ -32,7 +32,7 @@ from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.policy.windows import UNTIL_STOPPED, TimeInterval
 from burstwatch.core.text import format_clock, format_duration, format_instant
 from burstwatch.core.watch.decide import decide
-from support.builders.alert_of_kind import HERE, an_alert
+from support.builders.alert_of_kind import HERE, alert_of_kind
 from support.builders.core_values import (
     IO1,
     NOON,
@@ -832,7 +832,7 @@ def test_the_level_is_the_volumes_whatever_happened_to_it():
     ],
 )
 def test_successes_are_not_urgent_and_pending_actions_are(kind, level, is_as_urgent_as):
-    assert alert_urgency(an_alert(kind, level=level)) is is_as_urgent_as
+    assert alert_urgency(alert_of_kind(kind, level=level)) is is_as_urgent_as
 
 
 def test_a_window_started_by_hand_lasts_until_it_is_stopped():
@@ -931,7 +931,7 @@ def test_a_failure_at_once_and_one_later_have_the_same_facts():
 def many_alerts() -> list[Alert]:
     """25 critical ones empty in 100..124 min, the soonest last, 2 exhausted, one recovered, one gap."""
     critical = [
-        an_alert(
+        alert_of_kind(
             AlertKind.DRAINING,
             alert_id=f"c{number}",
             volume_id=f"vol-c{number}",
@@ -939,9 +939,11 @@ def many_alerts() -> list[Alert]:
         )
         for number in range(25)
     ]
-    exhausted = [an_alert(AlertKind.EXHAUSTED, alert_id=f"e{n}", level=Level.EXHAUSTED) for n in range(2)]
-    recovered = an_alert(AlertKind.RECOVERED, alert_id="r", level=Level.OK)
-    gap = an_alert(AlertKind.TELEMETRY_GAP, alert_id="g", level=Level.UNKNOWN)
+    exhausted = [
+        alert_of_kind(AlertKind.EXHAUSTED, alert_id=f"e{n}", level=Level.EXHAUSTED) for n in range(2)
+    ]
+    recovered = alert_of_kind(AlertKind.RECOVERED, alert_id="r", level=Level.OK)
+    gap = alert_of_kind(AlertKind.TELEMETRY_GAP, alert_id="g", level=Level.UNKNOWN)
     return [gap, recovered, *critical, *exhausted]
 
 

@@ -12,7 +12,7 @@ from burstwatch.core.alerts.alert import (
 )
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.text import format_instant
-from support.builders.alert_of_kind import HERE, an_alert
+from support.builders.alert_of_kind import HERE, alert_of_kind
 from support.builders.core_values import at
 from support.builders.events import event_alerts
 
@@ -40,7 +40,7 @@ RELEASE_COMMAND = ("End the hold", "burstctl release --all --region us-east-1")
     ],
 )
 def test_a_balance_can_be_explained_and_what_may_be_flipped_be_held(kind, evidence, commands):
-    assert further_commands(an_alert(kind, evidence=evidence)) == commands
+    assert further_commands(alert_of_kind(kind, evidence=evidence)) == commands
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_balance_can_be_explained_and_what_may_be_flipped_be_held(kind, eviden
     ],
 )
 def test_what_is_over_or_about_no_volume_has_nothing_more_to_paste(kind, volume_id):
-    assert further_commands(an_alert(kind, volume_id=volume_id, evidence={"mode": "auto"})) == []
+    assert further_commands(alert_of_kind(kind, volume_id=volume_id, evidence={"mode": "auto"})) == []
 
 
 def test_a_refusal_because_of_a_hold_has_the_command_that_ends_it():
@@ -120,7 +120,7 @@ def test_a_time_that_is_not_today_carries_its_day(span_s, phrase):
     ],
 )
 def test_the_title_states_how_much_time_is_left_at_its_edges(forecast, expected):
-    alert = an_alert(AlertKind.DRAINING, forecast=forecast)
+    alert = alert_of_kind(AlertKind.DRAINING, forecast=forecast)
     assert format_title(alert) == f"CRITICAL: vol-0a1 {expected} (us-east-1)"
 
 
@@ -153,7 +153,7 @@ READ = {
 )
 def test_the_reason_of_a_drain_has_the_balance_the_rate_and_when_it_is_empty(span_s, drain_per_s, phrase):
     forecast = a_forecast(HOUR_S / 2, span_s, drain_per_s=drain_per_s)
-    alert = an_alert(AlertKind.DRAINING, reading=READ, forecast=forecast)
+    alert = alert_of_kind(AlertKind.DRAINING, reading=READ, forecast=forecast)
     assert format_sentences(alert) == [
         f"Burst balance 50.0 % at 11:59 UTC{phrase}.",
         "2,700,000 credits left; baseline 300 IOPS (100 GiB).",
@@ -169,19 +169,19 @@ def test_the_reason_of_a_drain_has_the_balance_the_rate_and_when_it_is_empty(spa
 )
 def test_the_level_has_its_reason_after_the_reading(level, previous, phrase):
     facts = {"level": level, "previous_level": previous, "evidence": {"because": "it drains"}}
-    alert = an_alert(AlertKind.DRAINING, reading=READ, forecast=a_forecast(HOUR_S), **facts)
+    alert = alert_of_kind(AlertKind.DRAINING, reading=READ, forecast=a_forecast(HOUR_S), **facts)
     assert format_sentences(alert)[1] == phrase
 
 
 def test_a_level_that_is_over_has_its_reason_first():
     facts = {"level": Level.OK, "previous_level": Level.CRITICAL, "evidence": {"because": "calm"}}
-    alert = an_alert(AlertKind.RECOVERED, reading=READ, forecast=a_forecast(HOUR_S), **facts)
+    alert = alert_of_kind(AlertKind.RECOVERED, reading=READ, forecast=a_forecast(HOUR_S), **facts)
     assert format_sentences(alert)[0] == "Now calm; it was critical."
 
 
 @pytest.mark.parametrize("reading", [{"baseline_iops": 300}, READ | {"burst_balance_pct": None}])
 def test_without_a_balance_there_is_no_reason_and_no_drain(reading):
-    alert = an_alert(
+    alert = alert_of_kind(
         AlertKind.DRAINING,
         reading=reading,
         forecast=a_forecast(HOUR_S, drain_per_s=5),
@@ -192,25 +192,25 @@ def test_without_a_balance_there_is_no_reason_and_no_drain(reading):
 
 def test_a_reason_that_is_a_sentence_gets_no_second_mark():
     reading = {"burst_balance_pct": None, "unknown_because": "AWS refuses it; try again later."}
-    (sentence,) = format_sentences(an_alert(AlertKind.TELEMETRY_GAP, reading=reading))
+    (sentence,) = format_sentences(alert_of_kind(AlertKind.TELEMETRY_GAP, reading=reading))
     assert sentence == "Balance unknown: AWS refuses it; try again later; it was ok."
 
 
 def test_without_a_rate_no_drain_is_reported():
-    alert = an_alert(AlertKind.DRAINING, reading=READ, forecast=a_forecast(HOUR_S))
+    alert = alert_of_kind(AlertKind.DRAINING, reading=READ, forecast=a_forecast(HOUR_S))
     assert format_sentences(alert)[0].endswith(" UTC; no trend yet; not empty before 13:00 UTC.")
 
 
 def test_a_region_that_the_text_has_already_is_not_repeated():
     evidence = {"summary": "nightly now, 1 volume in us-east-1", "details": []}
-    alert = an_alert(
+    alert = alert_of_kind(
         AlertKind.WINDOW_STARTING, volume={"region": "us-east-1"}, volume_id=None, evidence=evidence
     )
     assert format_title(alert) == "WINDOW: nightly now, 1 volume in us-east-1"
 
 
 def test_an_unknown_region_is_left_out_of_the_title():
-    alert = an_alert(AlertKind.RECOVERED, volume={"volume_id": "vol-0a1"})
+    alert = alert_of_kind(AlertKind.RECOVERED, volume={"volume_id": "vol-0a1"})
     assert format_title(alert) == "RECOVERED: vol-0a1"
 
 
@@ -220,13 +220,15 @@ INSTANCE_IO = {
 
 
 def test_a_gap_of_a_resource_with_several_buckets_names_the_bucket():
-    alert = an_alert(AlertKind.TELEMETRY_GAP, volume={}, resource=INSTANCE_IO, volume_id="i-0a1#instance-io")
+    alert = alert_of_kind(
+        AlertKind.TELEMETRY_GAP, volume={}, resource=INSTANCE_IO, volume_id="i-0a1#instance-io"
+    )
     assert format_title(alert).endswith(": small has no balance of its EBS I/O credits to read (us-east-1)")
 
 
 def test_an_alert_that_ends_without_a_balance_is_closed_and_did_not_recover():
     def title(**reading):
-        return format_title(an_alert(AlertKind.RECOVERED, level=Level.UNKNOWN, reading=reading))
+        return format_title(alert_of_kind(AlertKind.RECOVERED, level=Level.UNKNOWN, reading=reading))
 
     for reason in ("instance_stopped", "detached"):
         assert title(unknown_reason=reason) == "CLOSED: vol-0a1 (us-east-1)"
@@ -236,7 +238,7 @@ def test_an_alert_that_ends_without_a_balance_is_closed_and_did_not_recover():
 
 def test_a_digest_names_the_bucket_of_a_resource_that_has_several():
     alerts = [
-        an_alert(
+        alert_of_kind(
             AlertKind.DRAINING,
             alert_id=f"a{n}",
             volume={},
@@ -253,7 +255,8 @@ def test_a_digest_names_the_bucket_of_a_resource_that_has_several():
 
 def test_the_id_of_a_digest_is_as_long_as_any():
     alerts = [
-        an_alert(AlertKind.DRAINING, alert_id=f"a{n}", forecast=a_forecast(0), reading=READ) for n in "12"
+        alert_of_kind(AlertKind.DRAINING, alert_id=f"a{n}", forecast=a_forecast(0), reading=READ)
+        for n in "12"
     ]
     digest = make_digest(alerts, location=HERE, runbooks_url="", now_s=int(at("12:00")))
     assert len(digest.alert_id) == 32

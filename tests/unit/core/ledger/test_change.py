@@ -2,7 +2,7 @@ import pytest
 
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from support.builders.changes import a_change, a_state, an_alert, an_entry
+from support.builders.changes import a_change, a_ledger_alert, a_state, an_entry
 
 
 def test_an_alert_that_has_its_entry_gets_no_second_one():
@@ -25,7 +25,7 @@ def test_an_alert_that_has_its_entry_gets_no_second_one():
 def test_an_alert_without_an_entry_gets_one_at_the_revision_of_its_change(
     state_revision, entry_revisions, expected_revision, revision
 ):
-    alert = an_alert(time_s=1_234)
+    alert = a_ledger_alert(time_s=1_234)
     # another kind of entry is none for an alert, whatever it contains
     entries = [an_entry(revision=number, body=alert.to_document()) for number in entry_revisions]
     change = Change(
