@@ -29,8 +29,8 @@ from support.builders.changes import (
     C,
     a_change,
     a_digest,
+    a_ledger_alert,
     a_state,
-    an_alert,
     an_entry,
     entry_kinds,
     sent_ids,
@@ -145,7 +145,7 @@ def test_without_channels_an_alert_is_history_and_nothing_waits(ledger):
 
 
 def test_an_alert_without_an_entry_of_its_own_still_gets_one(ledger):
-    alert = an_alert()
+    alert = a_ledger_alert()
     ledger.commit(
         [Change(volume_id=A, expected_revision=None, state=a_state(), alerts=[alert])], channels=[MAIL]
     )
@@ -157,7 +157,9 @@ def test_an_alert_without_an_entry_of_its_own_still_gets_one(ledger):
 
 def test_the_same_alert_committed_again_is_neither_written_nor_sent_twice(ledger):
     """Two watchdogs reject one policy at one time: no state's revision could distinguish them."""
-    rejected = a_change("policy", dropped=True, alerts=(an_alert("policy", 100, AlertKind.POLICY_REJECTED),))
+    rejected = a_change(
+        "policy", dropped=True, alerts=(a_ledger_alert("policy", 100, AlertKind.POLICY_REJECTED),)
+    )
     sent = []
     for _ in range(2):
         assert ledger.commit([rejected], channels=[MAIL]) == {"policy"}
@@ -170,7 +172,7 @@ def test_the_same_alert_committed_again_is_neither_written_nor_sent_twice(ledger
 
 
 def test_an_alert_repeated_in_one_change_is_recorded_once(ledger):
-    alert = an_alert()
+    alert = a_ledger_alert()
     reported = [an_entry(revision=r, kind=EntryKind.ALERT, body=alert.to_document()) for r in (100, 100, 101)]
     change = Change(
         volume_id=A, expected_revision=None, state=a_state(), entries=reported, alerts=[alert, alert]
@@ -181,7 +183,7 @@ def test_an_alert_repeated_in_one_change_is_recorded_once(ledger):
 
 
 def test_a_pending_alert_is_not_queued_again(ledger):
-    alert = an_alert()
+    alert = a_ledger_alert()
     ledger.commit([a_change(alerts=(alert,))], channels=[MAIL])
     assert ledger.commit([a_change(expected=100, revision=101, alerts=(alert,))], channels=[MAIL]) == {A}
     assert len(ledger.entries(A)) == 4
@@ -213,7 +215,7 @@ def test_what_a_zone_lacks_is_kept_as_its_history_and_changes_no_volume(home, le
 
 
 def test_a_write_that_fails_half_way_leaves_the_ledger_as_it_was(ledger):
-    unwritable = a_change(B, alerts=(replace(an_alert(B), evidence={"not": {"JSON"}}),))
+    unwritable = a_change(B, alerts=(replace(a_ledger_alert(B), evidence={"not": {"JSON"}}),))
     unwritable = replace(unwritable, entries=())
     with pytest.raises(TypeError):
         ledger.commit([a_change(A), unwritable], channels=[MAIL])
@@ -248,7 +250,7 @@ def test_each_channel_takes_an_alert_for_itself(ledger):
 
 
 def test_pending_alerts_are_listed_oldest_first_for_the_given_channels(ledger):
-    late, early = an_alert(A, 100, time_s=300), an_alert(B, 100, time_s=200)
+    late, early = a_ledger_alert(A, 100, time_s=300), a_ledger_alert(B, 100, time_s=200)
     ledger.commit([a_change(A, alerts=(late,)), a_change(B, alerts=(early,))], channels=[MAIL])
     assert sent_ids(ledger, MAIL, SLACK) == [early.alert_id, late.alert_id]
     assert sent_ids(ledger, SLACK) == []
@@ -256,7 +258,7 @@ def test_pending_alerts_are_listed_oldest_first_for_the_given_channels(ledger):
 
 
 def test_an_alert_about_the_watchdog_itself_is_delivered_without_an_entry(ledger):
-    rejected = replace(an_alert("policy", 100, AlertKind.POLICY_REJECTED), volume_id=None, volume={})
+    rejected = replace(a_ledger_alert("policy", 100, AlertKind.POLICY_REJECTED), volume_id=None, volume={})
     ledger.commit([a_change("policy", dropped=True, alerts=(rejected,))], channels=[MAIL])
     (delivery,) = ledger.pending_deliveries(channels=[MAIL])
     assert delivery.alert == rejected
@@ -317,7 +319,7 @@ def test_a_sender_whose_lease_ran_out_does_not_give_back_the_claim_of_its_succes
 
 def test_a_digest_goes_out_in_place_of_its_alerts(ledger):
     ledger.commit([a_change(A), a_change(B)], channels=[MAIL])
-    digest = a_digest(an_alert(A), an_alert(B))
+    digest = a_digest(a_ledger_alert(A), a_ledger_alert(B))
     individual = ledger.pending_deliveries(channels=[MAIL])
     ledger.replace_with_digest(sent_ids(ledger, MAIL), digest, channels=[MAIL])
     assert ledger.pending_deliveries(channels=[MAIL]) == [Delivery(alert=digest, channel=MAIL, attempts=0)]
@@ -326,7 +328,7 @@ def test_a_digest_goes_out_in_place_of_its_alerts(ledger):
 
 def test_the_history_of_each_volume_shows_when_the_digest_with_its_alert_was_sent(home, ledger):
     ledger.commit([a_change(A), a_change(B)], channels=[MAIL])
-    digest = a_digest(an_alert(A), an_alert(B))
+    digest = a_digest(a_ledger_alert(A), a_ledger_alert(B))
     ledger.replace_with_digest(sent_ids(ledger, MAIL), digest, channels=[MAIL])
     (delivery,) = ledger.pending_deliveries(channels=[MAIL])
     assert ledger.claim_delivery(delivery, now_s=0, lease_s=60)
@@ -336,12 +338,12 @@ def test_the_history_of_each_volume_shows_when_the_digest_with_its_alert_was_sen
     for volume_id in (A, B):
         last = ledger.entries(volume_id)[-1]
         assert (last.kind, last.at_s, last.revision) == (EntryKind.DELIVERED, 501, 100)
-        assert last.body["alert_id"] == an_alert(volume_id).alert_id
+        assert last.body["alert_id"] == a_ledger_alert(volume_id).alert_id
         assert last.body["digest_id"] == digest.alert_id
 
 
 def test_the_alerts_of_a_digest_are_reported_in_the_order_in_which_they_were_raised(ledger):
-    alerts = [replace(an_alert(A), alert_id=name * 32, at_s=100) for name in "cab"]
+    alerts = [replace(a_ledger_alert(A), alert_id=name * 32, at_s=100) for name in "cab"]
     ledger.commit([a_change(A, alerts=alerts)], channels=[MAIL])
     assert sent_ids(ledger, MAIL) == [alert.alert_id for alert in alerts]
     ledger.replace_with_digest(sent_ids(ledger, MAIL), a_digest(*alerts), channels=[MAIL])
@@ -352,7 +354,7 @@ def test_the_alerts_of_a_digest_are_reported_in_the_order_in_which_they_were_rai
 
 def test_a_repeated_bundle_changes_nothing_before_or_after_the_digest_is_sent(ledger):
     ledger.commit([a_change(A), a_change(B)], channels=[MAIL])
-    ids, digest = sent_ids(ledger, MAIL), a_digest(an_alert(A), an_alert(B))
+    ids, digest = sent_ids(ledger, MAIL), a_digest(a_ledger_alert(A), a_ledger_alert(B))
     for _ in range(2):
         ledger.replace_with_digest(ids, digest, channels=[MAIL])
     (delivery,) = ledger.pending_deliveries(channels=[MAIL])
@@ -388,29 +390,31 @@ def replace_with_digest(ledger, delivery):
 def test_a_digest_with_an_alert_that_no_longer_waits_untouched_is_not_sent(ledger, second_ledger, happens):
     """It would send that alert a second time; the others go out one by one, or in the next digest."""
     ledger.commit([a_change(A), a_change(B)], channels=[MAIL])
-    ids, digest = sent_ids(ledger, MAIL), a_digest(an_alert(A), an_alert(B))
+    ids, digest = sent_ids(ledger, MAIL), a_digest(a_ledger_alert(A), a_ledger_alert(B))
     happens(second_ledger, second_ledger.pending_deliveries(channels=[MAIL])[0])
     before = ledger.pending_deliveries(channels=[MAIL])
     ledger.replace_with_digest(ids, digest, channels=[MAIL])
     assert ledger.pending_deliveries(channels=[MAIL]) == before
-    assert an_alert(B).alert_id in sent_ids(ledger, MAIL)
+    assert a_ledger_alert(B).alert_id in sent_ids(ledger, MAIL)
 
 
 def test_a_digest_takes_the_place_of_alerts_on_the_channels_that_sent_none_of_them(ledger):
     ledger.commit([a_change(A), a_change(B)], channels=[MAIL, SLACK])
     deliver(ledger, ledger.pending_deliveries(channels=[MAIL])[0])
-    digest = a_digest(an_alert(A), an_alert(B))
-    ledger.replace_with_digest([an_alert(A).alert_id, an_alert(B).alert_id], digest, channels=[MAIL, SLACK])
-    assert sent_ids(ledger, MAIL) == [an_alert(B).alert_id]
+    digest = a_digest(a_ledger_alert(A), a_ledger_alert(B))
+    ledger.replace_with_digest(
+        [a_ledger_alert(A).alert_id, a_ledger_alert(B).alert_id], digest, channels=[MAIL, SLACK]
+    )
+    assert sent_ids(ledger, MAIL) == [a_ledger_alert(B).alert_id]
     assert sent_ids(ledger, SLACK) == [digest.alert_id]
 
 
 def test_a_digest_can_take_the_place_of_a_digest(ledger):
     ledger.commit([a_change(A), a_change(B)], channels=[MAIL])
-    small = a_digest(an_alert(A))
-    ledger.replace_with_digest([an_alert(A).alert_id], small, channels=[MAIL])
-    large = a_digest(small, an_alert(B))
-    ledger.replace_with_digest([small.alert_id, an_alert(B).alert_id], large, channels=[MAIL])
+    small = a_digest(a_ledger_alert(A))
+    ledger.replace_with_digest([a_ledger_alert(A).alert_id], small, channels=[MAIL])
+    large = a_digest(small, a_ledger_alert(B))
+    ledger.replace_with_digest([small.alert_id, a_ledger_alert(B).alert_id], large, channels=[MAIL])
     assert sent_ids(ledger, MAIL) == [large.alert_id]
     deliver(ledger, ledger.pending_deliveries(channels=[MAIL])[0])
     assert ledger.pending_deliveries(channels=[MAIL]) == []
@@ -418,7 +422,7 @@ def test_a_digest_can_take_the_place_of_a_digest(ledger):
 
 
 def test_a_digest_of_nothing_is_not_sent(ledger):
-    ledger.replace_with_digest([], a_digest(an_alert(A)), channels=[MAIL])
+    ledger.replace_with_digest([], a_digest(a_ledger_alert(A)), channels=[MAIL])
     assert ledger.pending_deliveries(channels=[MAIL]) == []
 
 

@@ -19,8 +19,8 @@ from support.builders.changes import (
     C,
     a_change,
     a_digest,
+    a_ledger_alert,
     a_state,
-    an_alert,
     an_entry,
     sent_ids,
 )
@@ -82,7 +82,7 @@ def a_bare_change(volume_id=A, *, expected=None, revision=1):
 
 def flood(ledger, count, **channels):
     """This many alerts that wait, by volume id."""
-    alerts = [an_alert(f"vol-{number:04}") for number in range(count)]
+    alerts = [a_ledger_alert(f"vol-{number:04}") for number in range(count)]
     changes = [a_change(str(alert.volume_id), alerts=(alert,)) for alert in alerts]
     ledger.commit(changes, channels=[MAIL])
     return alerts
