@@ -40,7 +40,7 @@ VARIANTS: Mapping[str, Sequence[str]] = {
         "--set=act=true",
         "--set=slackWebhookSecret=slack",
         "--set=ledger=dynamodb:burstwatch-ledger",
-        "--set=image.digest=sha256:0",
+        f"--set=image.digest=sha256:{'0' * 64}",
         "--set=imagePullSecrets[0].name=registry",
         "--set=podAnnotations.team=storage",
         "--set=nodeSelector.disk=ssd",

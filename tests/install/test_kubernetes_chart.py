@@ -1,0 +1,123 @@
+"""The values of the Helm chart: what it accepts, and what its one safety switch needs."""
+
+import pytest
+import yaml
+
+from burstwatch.adapters.policy.yaml_file import read_policy
+from burstwatch.core.policy.policy import PolicyError
+from support.artefacts import load_artefact_script
+
+check = load_artefact_script("kubernetes/check")
+DIGEST = f"sha256:{'0123456789abcdef' * 4}"
+
+pytestmark = pytest.mark.skipif(
+    not (check.TOOLS / "helm").exists(),
+    reason="Helm is not there: run integrations/kubernetes/check.py --download",
+)
+
+
+def render(*settings):
+    helm, _ = check.download_tools()
+    return list(filter(None, yaml.safe_load_all(check.render(helm, settings))))
+
+
+def find(documents, kind):
+    return next(document for document in documents if document["kind"] == kind)
+
+
+def container_of(documents):
+    [container] = find(documents, "Deployment")["spec"]["template"]["spec"]["containers"]
+    return container
+
+
+def test_only_the_boolean_true_lets_it_modify_volumes():
+    assert "--act" not in container_of(render())["args"]
+    assert "--act" not in container_of(render("--set=act=false"))["args"]
+    assert "--act" in container_of(render("--set=act=true"))["args"]
+
+
+@pytest.mark.parametrize("value", ["false", "true", "no", ""])
+def test_a_text_is_not_a_boolean_even_if_the_schema_is_skipped(value):
+    for options in ([], ["--skip-schema-validation"]):
+        with pytest.raises(SystemExit, match=r"act.*(want boolean|is not a boolean)"):
+            render(f"--set-string=act={value}", *options)
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("Act=true", "additional properties 'Act' not allowed"),
+        ("image.tags=1", "additional properties 'tags' not allowed"),
+        ("act=null", "missing property 'act'"),
+        ("metrics.port=abc", "at '/metrics/port': got string, want integer"),
+        ("metrics.port=80", "at '/metrics/port': minimum: got 80, want 1,024"),
+        ("metrics.port=65536", "at '/metrics/port': maximum: got 65,536"),
+        ("ledger=postgres:x", "at '/ledger': 'postgres:x' does not match"),
+        ("ledger=sqlite:/tmp/x", "at '/ledger': 'sqlite:/tmp/x' does not match"),
+        ("policy=null", "missing property 'policy'"),
+        ("policy=observe", "at '/policy': got string, want object"),
+        ("state.size=0", "at '/state/size': got number, want string"),
+        ("state.size=0Gi", "at '/state/size': '0Gi' does not match"),
+        ("state.storageClassName=GP 3", "at '/state/storageClassName': 'GP 3' does not match"),
+        ("image.digest=deadbeef", "at '/image/digest': 'deadbeef' does not match"),
+        ("image.repository=registry.example/burstwatch:1", "at '/image/repository'"),
+        ("image.pullPolicy=always", "at '/image/pullPolicy': value must be one of"),
+        ("region=no", "at '/region': 'no' does not match"),
+        ("region=us_east_1", "at '/region': 'us_east_1' does not match"),
+        ("podAnnotations.retries=3", "at '/podAnnotations/retries': got number, want string"),
+        ("slackWebhookSecret=true", "at '/slackWebhookSecret': got boolean, want string"),
+    ],
+)
+def test_a_wrong_value_is_rejected_by_its_name(setting, expected):
+    with pytest.raises(SystemExit, match="meet the specifications of the schema") as rejected:
+        render(f"--set={setting}")
+    assert expected in str(rejected.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [f"--set=image.digest={DIGEST}", "--set=image.repository=registry.example:5000/tools/burst-watch"],
+        ["--set=region=us-gov-west-1"],
+        ["--set=region=us-isob-east-1"],
+        ["--set=resources.limits=null", "--set=resources.requests.cpu=1"],
+        ["--set=state.size=1.5Gi", "--set=state.storageClassName=gp3.encrypted"],
+        ["--set=policy.mode.highest=propose", "--set=metrics.port=1024"],
+        ["--set=global.registry=registry.example"],
+    ],
+)
+def test_other_values_are_accepted(settings):
+    assert render(*settings)
+
+
+def test_texts_stay_texts_even_if_the_schema_is_skipped():
+    documents = render("--skip-schema-validation", "--set=region=no", "--set-string=image.repository=no")
+    container = container_of(documents)
+    assert {"name": "AWS_REGION", "value": "no"} in container["env"]
+    assert container["image"].startswith("no:")
+
+
+def test_ledger_and_policy_are_variables_so_that_commands_in_the_container_use_them():
+    for settings, ledger in (
+        ([], "sqlite:/state/ledger.sqlite"),
+        (["--set=ledger=dynamodb:burstwatch-ledger"], "dynamodb:burstwatch-ledger"),
+    ):
+        container = container_of(render(*settings))
+        variables = {entry["name"]: entry["value"] for entry in container["env"]}
+        assert variables["BURSTWATCH_LEDGER"] == ledger
+        [folder] = [
+            mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "policy"
+        ]
+        assert variables["BURSTWATCH_POLICY"] == f"{folder}/policy.yaml"
+        assert not [item for item in container["args"] if item.startswith(("--ledger", "--policy"))]
+
+
+def test_the_keys_of_the_policy_are_checked_by_the_program(tmp_path):
+    for setting, is_valid in (("mode.highest=propose", True), ("mode.defualt=propose", False)):
+        path = tmp_path / "policy.yaml"
+        path.write_text(find(render(f"--set=policy.{setting}"), "ConfigMap")["data"]["policy.yaml"])
+        if is_valid:
+            read_policy(path)
+        else:
+            with pytest.raises(PolicyError, match="defualt"):
+                read_policy(path)
