@@ -165,6 +165,43 @@ def test_it_watches_with_a_read_only_root_serves_metrics_and_stops_on_sigterm(im
     assert subprocess.run(healthy, capture_output=True, check=False).returncode != 0
 
 
+def test_a_hold_in_its_container_stops_a_watch_that_acts_until_it_is_released(image, root, state, lab):
+    [container] = find("Deployment")["spec"]["template"]["spec"]["containers"]
+    variables = {entry["name"]: entry["value"] for entry in container["env"]} | lab.environment
+    policy = root / variables["BURSTWATCH_POLICY"].removeprefix("/")
+    policy.parent.mkdir(parents=True)
+    policy.write_text(find("ConfigMap")["data"]["policy.yaml"])
+
+    def enter(*arguments):
+        """As kubectl exec and docker exec do: in the container, with its variables."""
+        environment = [
+            *bench.read_configuration(image)["Env"],
+            *(f"{name}={value}" for name, value in variables.items()),
+        ]
+        return bench.enter(root, state, environment, "burstctl", *arguments)
+
+    def next_pass(process):
+        lab.fleet.clock.advance(60)
+        [volume] = json.loads(process.stdout.readline())["volumes"]
+        return volume["outcome"]
+
+    arguments = [argument for argument in container["args"] if not argument.startswith("--metrics")]
+    with subprocess.Popen(enter(*arguments, "--act", "--json"), stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert next_pass(process)["action"] == "proposed"
+            hold = enter("hold", "--all", "--for", "6h", "--reason", "INC-42")
+            held = subprocess.run(hold, capture_output=True, text=True, check=False)
+            assert held.returncode == 0, held.stderr
+            assert "INC-42" in held.stdout
+            lab.fleet.set_tags(VOLUME, {"burstwatch:mode": "auto"})
+            assert [next_pass(process)["refusal"] for _ in range(2)] == ["held"] * 2
+            assert "ModifyVolume" not in lab.faults.call_counts()
+            subprocess.run(enter("release", "--all"), capture_output=True, check=True)
+            assert next_pass(process)["action"] == "flipped"
+        finally:
+            process.terminate()
+
+
 def test_nothing_but_the_state_can_be_written(root, state):
     script = (
         "import os\n"

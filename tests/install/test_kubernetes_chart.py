@@ -105,9 +105,7 @@ def test_ledger_and_policy_are_variables_so_that_commands_in_the_container_use_t
         container = container_of(render(*settings))
         variables = {entry["name"]: entry["value"] for entry in container["env"]}
         assert variables["BURSTWATCH_LEDGER"] == ledger
-        [folder] = [
-            mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "policy"
-        ]
+        [folder] = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "policy"]
         assert variables["BURSTWATCH_POLICY"] == f"{folder}/policy.yaml"
         assert not [item for item in container["args"] if item.startswith(("--ledger", "--policy"))]
 

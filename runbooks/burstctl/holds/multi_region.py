@@ -157,7 +157,8 @@ def check_has_ledger(context: CommandContext) -> None:
     if not context.has_ledger and not context.options.ledger:
         raise UnreachableWatchdogError(
             f"nothing was held: no stack and no ledger in {context.services.location.region}",
-            fix="--region NAME, --region all, or --ledger sqlite:PATH (that of a watch on this machine)",
+            fix="--region NAME, --region all, or --ledger sqlite:PATH (that of a watch on this machine);"
+            " for a watch in a container, run this in the container (docs/container.md)",
         )
 
 
