@@ -10,7 +10,7 @@ import click
 
 from burstctl.advise.collect import MAX_USD, AdviceReport, AdviceRequest, collect_advice
 from burstctl.advise.fleet_text import render_fleet
-from burstctl.advise.iac import IacKind, render_definition
+from burstctl.advise.iac import IacKind, changes_definition, render_definition
 from burstctl.advise.json import to_csv, to_document
 from burstctl.advise.rightsizing import Advice, Verdict
 from burstctl.advise.text import print_notes, render_advice
@@ -30,6 +30,7 @@ from burstctl.context.multi_region import describe_empty_regions, read_in_region
 from burstctl.context.multi_region import to_document as to_regions_document
 from burstctl.render.planned_flip import flip_options
 from burstwatch.core.errors import Problem
+from burstwatch.core.text import format_count
 
 MAX_DAYS: Final = 62
 """CloudWatch keeps means of five minutes for 63 days."""
@@ -44,6 +45,7 @@ MAX_PARAGRAPHS: Final = 5
         ("burstctl advise", "the whole fleet: a type for each volume, and the saving"),
         ("burstctl advise ci-7", "one volume, with every reason and risk"),
         ("burstctl advise vol-0123456789abcdef0 --iac terraform", "the lines of its definition to change"),
+        ("burstctl advise --iac terraform", "those of every volume that should change"),
         ("burstctl advise --last 60d --csv > advice.csv", "two months, for a spreadsheet"),
         ("burstctl advise --region all --csv > advice.csv", "every enabled region"),
     ),
@@ -68,7 +70,7 @@ MAX_PARAGRAPHS: Final = 5
 @click.option(
     "--iac",
     type=click.Choice([str(kind) for kind in IacKind]),
-    help="Print the changed definitions of the VOLUMEs.",
+    help="Print the changed definitions of the VOLUMEs, or of every volume that should change.",
 )
 @click.option("--all", "everything", is_flag=True, help="Show every volume, however many there are.")
 @click.option("--yes", is_flag=True, help=f"Read the history even if that costs more than ${MAX_USD:g}.")
@@ -93,23 +95,23 @@ def advise(
     """
     if sum((as_csv, options.json, iac is not None)) > 1:
         raise click.UsageError(Problem("--csv, --json and --iac are mutually exclusive", "give one of them"))
-    if iac is not None and not volumes:
-        raise click.UsageError(Problem("--iac needs the volumes", "add their IDs"))
     request = AdviceRequest(
         names=list(dict.fromkeys(volumes)), days=last.days, percentile=percentile, assumes_yes=yes
     )
     if options.has_several_regions:
         if volumes:
             raise click.UsageError(Problem("VOLUMEs are in one region", "give --region once, with its name"))
-        return _advise_regions(options, request, as_csv=as_csv, shows_all=everything)
+        return _advise_regions(options, request, as_csv=as_csv, iac=iac, shows_all=everything)
     with open_readonly(options) as context:
         report = collect_advice(context, request)
         if options.json:
             print_output(to_json(to_document(report)))
         elif as_csv:
             print_output(to_csv(report))
+        elif iac is not None:
+            _print_definitions([report], IacKind(iac))
         elif report.advice:
-            print_output(_render(report, iac, shows_all=everything))
+            print_output(_render(report, shows_all=everything))
         print_notes(report)
         if _is_empty(report):
             print_info(f"no volume to advise on in {report.region}")
@@ -119,7 +121,9 @@ def advise(
         return _exit_code(report)
 
 
-def _advise_regions(options: Options, request: AdviceRequest, *, as_csv: bool, shows_all: bool) -> ExitCode:
+def _advise_regions(
+    options: Options, request: AdviceRequest, *, as_csv: bool, iac: str | None, shows_all: bool
+) -> ExitCode:
     reads = read_in_regions(options, lambda context: collect_advice(context, request))
     reports = list(reads.results.values())
     with_advice = [report for report in reports if report.advice]
@@ -130,6 +134,8 @@ def _advise_regions(options: Options, request: AdviceRequest, *, as_csv: bool, s
         )
     elif as_csv:
         print_output(to_csv(*reports))
+    elif iac is not None:
+        _print_definitions(with_advice, IacKind(iac))
     elif with_advice:
         print_output(render_fleet(with_advice, shows_all=shows_all))
     print_notes(*reports)
@@ -138,7 +144,7 @@ def _advise_regions(options: Options, request: AdviceRequest, *, as_csv: bool, s
     reads.print_problems({report.region: report.selection.failures for report in reports})
     for report in reports:
         replace(report.selection, failures=[]).print_failures(report.region)
-    if not (options.json or as_csv):
+    if not (options.json or as_csv or iac):
         _print_next(options, *reports)
     return reads.exit_code(_exit_code)
 
@@ -187,9 +193,26 @@ def _has_paragraphs(report: AdviceReport) -> bool:
     return not report.request.is_whole_fleet and len(report.advice) <= MAX_PARAGRAPHS
 
 
-def _render(report: AdviceReport, iac: str | None, *, shows_all: bool) -> str:
-    if iac is not None:
-        return "\n\n".join(render_definition(advice, IacKind(iac)) for advice in report.advice)
+def _print_definitions(reports: Sequence[AdviceReport], kind: IacKind) -> None:
+    """Print the definitions of the volumes named; of a fleet, those that change, and count the others."""
+    definitions, unchanged_count = [], 0
+    for report in reports:
+        listed = [
+            advice
+            for advice in report.advice
+            if changes_definition(advice) or not report.request.is_whole_fleet
+        ]
+        unchanged_count += len(report.advice) - len(listed)
+        if listed and len(reports) > 1:
+            definitions.append(f"# {report.region}")
+        definitions += [render_definition(advice, kind) for advice in listed]
+    if definitions:
+        print_output("\n\n".join(definitions))
+    if unchanged_count:
+        print_info(f"{format_count(unchanged_count, 'volume')} without a change")
+
+
+def _render(report: AdviceReport, *, shows_all: bool) -> str:
     if _has_paragraphs(report):
         return "\n\n".join(render_advice(advice, report) for advice in report.advice)
     return render_fleet([report], shows_all=shows_all or not report.request.is_whole_fleet)

@@ -34,7 +34,7 @@ class IacKind(StrEnum):
 def render_definition(advice: Advice, kind: IacKind) -> str:
     """The lines that change, in a frame that shows where they go; a comment where nothing does."""
     comments = [_describe_change(advice)]
-    if advice.verdict is not Verdict.MOVE and advice.inputs.flipped_from is None:
+    if not changes_definition(advice):
         return _comment_lines([*comments, "There is nothing to change."])
     is_root = advice.volume.device in _ROOT_DEVICES
     match kind:
@@ -44,6 +44,11 @@ def render_definition(advice: Advice, kind: IacKind) -> str:
             return _cloudformation(advice, comments, is_root=is_root)
         case IacKind.CDK:
             return _cdk(advice, comments, is_root=is_root)
+
+
+def changes_definition(advice: Advice) -> bool:
+    """Whether the definition is to be changed: also that of a flipped volume that stays as it is."""
+    return advice.verdict is Verdict.MOVE or advice.inputs.flipped_from is not None
 
 
 def _describe_change(advice: Advice) -> str:

@@ -264,6 +264,17 @@ def test_advice_on_several_regions_is_one_document_and_one_sheet(cli, account):
     assert "2 volumes in 2 Regions: " in output
 
 
+def test_definitions_of_several_regions_are_below_the_name_of_theirs(cli, account):
+    add_calm(account, "here", minutes=14 * 1440)
+    add_calm(account.second, "there", minutes=14 * 1440)
+
+    result = cli.run("advise", "--iac", "terraform", *BOTH_REGIONS)
+
+    assert result.code == 0, result.err
+    positions = [result.out.index(text) for text in ("# us-east-1", "(here)", "# eu-west-1", "(there)")]
+    assert positions == sorted(positions)
+
+
 @pytest.mark.parametrize("command", ["assess", "advise", "hold", "release"])
 def test_a_volume_is_in_one_region(cli, account, command):
     needed = ["--for", "1h", "--reason", "x"] if command == "hold" else []

@@ -372,11 +372,29 @@ def test_the_definition_is_data_alone(cli, lab, kind, line):
     assert "read 5 metrics" not in result.out
 
 
+def test_without_a_volume_the_definitions_are_those_of_every_volume_that_changes(cli, lab):
+    empty_id, small_id, stays_id = add_empty_volume(lab), add(lab, "small"), add(lab, "stays", size_gib=200)
+    result = cli.run("advise", "--iac", "terraform")
+    assert result.code == 0
+    assert result.out.index(empty_id) < result.out.index(small_id)
+    assert result.out.count('resource "aws_ebs_volume"') == 2
+    assert stays_id not in result.out
+    assert "1 volume without a change" in result.err
+    assert stays_id in cli.run("advise", stays_id, "--iac", "terraform").out
+
+
+def test_without_a_change_no_definition_is_printed(cli, lab):
+    add(lab, "stays", size_gib=200)
+    result = cli.run("advise", "--iac", "cdk")
+    assert (result.code, result.out) == (0, "")
+    assert "1 volume without a change" in result.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--iac", "terraform"], "--iac needs the volumes"),
         (["--csv", "--json"], "are mutually exclusive"),
+        (["--json", "--iac", "terraform"], "are mutually exclusive"),
         ([VOLUME_ARGUMENT, "--csv", "--iac", "cdk"], "are mutually exclusive"),
         (["--last", "0d"], "0d is out of range. fix: give whole days from 1d to 62d"),
         (["--last", "63d"], "63d is out of range. fix: give whole days from 1d to 62d"),
