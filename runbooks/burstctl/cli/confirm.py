@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import click
 
-from burstctl.cli.output import print_info
+from burstctl.cli.output import print_info, wrap_to_terminal
 from burstwatch.wiring.settings import SettingsError
 
 _Parsed = TypeVar("_Parsed")
@@ -23,8 +23,9 @@ def request_answer(question: str, parse: Callable[[str], _Parsed], *, default: s
     Raises:
         click.Abort: the input ends.
     """
+    prompt = wrap_to_terminal(f"{question}{f' [{default}]' if default else ''}:")
     while True:
-        sys.stderr.write(f"{question}{f' [{default}]' if default else ''}: ")
+        sys.stderr.write(f"{prompt} ")
         sys.stderr.flush()
         line = sys.stdin.readline()
         if not line:
@@ -53,7 +54,7 @@ def confirm(question: str, *, assumes_yes: bool) -> bool:
     """Whether a person says yes; anything else is no, and so is silence."""
     if assumes_yes:
         return True
-    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.write(f"{wrap_to_terminal(f'{question} [y/N]')} ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() in ("y", "yes"):
         return True

@@ -65,7 +65,7 @@ def print_info(text: str, *, style: str = "", is_preformatted: bool = False) -> 
 
     On a terminal, lines are wrapped to its width unless they are already formatted.
     """
-    wrapped = text if is_preformatted else _wrap_to_terminal(text)
+    wrapped = text if is_preformatted else wrap_to_terminal(text)
     _write_to_stderr(styled(wrapped, style, sys.stderr))
 
 
@@ -185,13 +185,13 @@ def _print_problem(label: str, style: str, text: str, subject: str) -> None:
     first, *rest = (sanitise(line, MAX_SENTENCE_LENGTH) for line in problem.cause.split("\n"))
     if problem.fix and not rest and not first.endswith(_SENTENCE_ENDS):
         first += "."
-    lines = _wrap_to_terminal(f"{label}: {subject}{subject and ': '}{first}")
+    lines = wrap_to_terminal(f"{label}: {subject}{subject and ': '}{first}")
     _write_to_stderr(styled(f"{label}:", style, sys.stderr) + lines.removeprefix(f"{label}:"))
     for line in rest:
         print_info(f"  {line}")
     if problem.fix:
         fix, *more = (sanitise(line, MAX_SENTENCE_LENGTH).rstrip(".") for line in problem.fix.split("\n"))
-        wrapped = _wrap_to_terminal(f"  fix: {fix}")
+        wrapped = wrap_to_terminal(f"  fix: {fix}")
         _write_to_stderr(f"  {styled('fix:', 'bold', sys.stderr)}{wrapped.removeprefix('  fix:')}")
         for line in more:
             print_info(f"    {line}")
@@ -205,7 +205,7 @@ def _write_to_stderr(text: str) -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - lives as long as we do
 
 
-def _wrap_to_terminal(text: str) -> str:
+def wrap_to_terminal(text: str) -> str:
     """Broken between words for the terminal, each line's continuation indented; what fits stays as it is."""
     if not sys.stderr.isatty():
         return text

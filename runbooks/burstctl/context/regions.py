@@ -1,5 +1,6 @@
 """The Regions of an account, and names that are none."""
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -29,16 +30,35 @@ def unknown_region_problem(region: str, failure: AwsFailure) -> Problem | None:
     """
     if failure.kind is not FailureKind.UNREACHABLE or f".{region}." not in failure.message:
         return None
+    known = known_regions()
+    return None if region in known else _no_such_region(region, known)
+
+
+def misspelled_region_problem(region: str) -> Problem | None:
+    """What is wrong with the name of a Region, without a call; None if it may exist.
+
+    A Region that is newer than botocore is named by the same words and another number, such as us-east-9.
+    """
+    known = known_regions()
+    directions = {part for name in known for part in name.split("-")[1:-1]}
+    if region in known or directions.issuperset(region.split("-")[1:-1]):
+        return None
+    return _no_such_region(region, known)
+
+
+def known_regions() -> list[str]:
+    """Every Region that botocore knows, of all partitions."""
     from botocore.session import Session  # noqa: PLC0415 - only for a name that may be wrong
 
     session = Session()
-    known = [
+    return [
         name
         for partition in session.get_available_partitions()
         for name in session.get_available_regions("ec2", partition)
     ]
-    if region in known:
-        return None
+
+
+def _no_such_region(region: str, known: Sequence[str]) -> Problem:
     matches = get_close_matches(region, known)
     suggestion = f"did you mean {' or '.join(matches)}? " if matches else ""
     return Problem(f"there is no AWS Region {region!r}", f"{suggestion}Give --region NAME or set AWS_REGION")

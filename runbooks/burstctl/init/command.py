@@ -11,7 +11,8 @@ from burstctl.cli.atomic_file import check_writable, display_path, write_atomica
 from burstctl.cli.confirm import confirm, is_interactive, request_answer
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import ALL_REGIONS, Command, Options, common_options
-from burstctl.cli.output import print_info, print_output, to_json
+from burstctl.cli.output import print_info, print_output, print_warning, to_json
+from burstctl.context.regions import known_regions, misspelled_region_problem
 from burstctl.context.stacks import open_aws_session
 from burstctl.init.answers import (
     Answers,
@@ -205,7 +206,8 @@ def _collect_answers(
         emails, slack_secret = request_answer(_RECIPIENTS, parse_recipients)
     regions = _find_regions(options)
     if not options.regions and interactive:
-        regions = request_answer(_REGIONS, parse_regions, default=", ".join(regions))
+        regions = request_answer(_REGIONS, _parse_regions, default=", ".join(regions))
+    _warn_of_unknown(regions)
     if kinds is None:
         kinds = _request_kinds(options, regions) if interactive else (ResourceType.EBS,)
     if flips and ResourceType.EBS not in kinds:
@@ -253,15 +255,33 @@ def _find_regions(options: Options) -> tuple[str, ...]:
         )
     if options.regions:
         try:
-            return parse_regions(" ".join(options.regions))
+            return _parse_regions(" ".join(options.regions))
         except ValueError as error:
             raise click.UsageError(Problem.parse(str(error))) from error
     try:
-        return (open_aws_session(options).region_name,)
+        region = open_aws_session(options).region_name
     except SettingsError:
         if options.profile:
             raise
         return ()
+    if (problem := misspelled_region_problem(region)) is not None:
+        raise SettingsError(problem)
+    return (region,)
+
+
+def _parse_regions(text: str) -> tuple[str, ...]:
+    """Names of Regions; none that is misspelled."""
+    regions = parse_regions(text)
+    for problem in filter(None, map(misspelled_region_problem, regions)):
+        raise ValueError(problem)
+    return regions
+
+
+def _warn_of_unknown(regions: Sequence[str]) -> None:
+    """Say which Regions may not exist: they may also be newer than botocore."""
+    if regions and (unknown := sorted({*regions} - {*known_regions()})):
+        cause = f"not known here, so they may not exist: {', '.join(unknown)}"
+        print_warning(Problem(cause, "compare them with the list of AWS's Regions"), subject="Regions")
 
 
 def _describe_result(answers: Answers, directory: Path) -> str:

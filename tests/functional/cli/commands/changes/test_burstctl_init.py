@@ -1,5 +1,7 @@
 """burstctl init: a few questions, and the two files that a deployment needs."""
 
+import sys
+
 import pytest
 import yaml
 
@@ -86,6 +88,39 @@ def test_a_wrong_answer_is_explained_and_the_question_repeated(cli):
     ):
         assert message in result.err
     assert result.err.count("1. Who is alerted?") == 3
+
+
+def test_questions_are_broken_between_words(cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    result = cli.run("init", answer="oncall@example.com\neu-central-1\n\n\n")
+    assert (
+        "1. Who is alerted? E-mail addresses, or slack:SECRET (a\n  name in Secrets Manager): " in result.err
+    )
+
+
+def test_a_region_that_does_not_exist_is_not_written_down(cli):
+    result = cli.run("init", *OPTIONS, "--region", "us-eastt-1")
+    assert (result.code, result.error_lines) == (2, ["error: there is no AWS Region 'us-eastt-1'."])
+    assert "fix: did you mean us-east-1 or " in result.err
+    assert list(cli.directory.glob("*.yaml")) == []
+
+    cli.set(AWS_REGION="eu-centrall-1")
+    result = cli.run("init", "--email", "oncall@example.com", "--yes")
+    assert (result.code, result.error_lines) == (2, ["error: there is no AWS Region 'eu-centrall-1'."])
+
+    cli.set(AWS_REGION="eu-central-1")
+    result = cli.run("init", answer="oncall@example.com\neu-centrall-1\neu-central-1\n\n\n")
+    assert result.code == 0
+    assert "there is no AWS Region 'eu-centrall-1'; did you mean eu-central-1" in result.err
+    assert stage_of(cli)["regions"] == ["eu-central-1"]
+
+
+def test_a_region_that_may_be_newer_than_botocore_is_written_with_a_warning(cli):
+    result = cli.run("init", *OPTIONS, "--region", "eu-west-9,us-east-1")
+    assert result.code == 0
+    assert "warning: Regions: not known here, so they may not exist: eu-west-9." in result.err
+    assert stage_of(cli)["regions"] == ["eu-central-1", "eu-west-9", "us-east-1"]
 
 
 def test_a_webhook_address_in_place_of_a_secret_is_not_repeated(cli):
