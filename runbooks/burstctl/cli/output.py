@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ DEBUG_ENV: Final = "BURSTWATCH_DEBUG"
 MAX_LISTED: Final = 10  # what fits on a terminal; --json has all of it
 _MAX_TEXT_LENGTH: Final = 400  # an unexpected error may quote a whole response
 _SENTENCE_ENDS: Final = (".", "!", "?", ":")
+_ENDPOINT: Final = re.compile(r"https?://[^\s,;]+")
 
 
 class OutputError(BurstwatchError):
@@ -126,9 +128,8 @@ def print_failures(
     """
     problems = {problem.cause: problem for problem in map(Problem.of, failures)}
     affected = group_by_cause(unread or {})
-    for cause, problem in problems.items():
-        if cause not in affected:
-            print_error(problem)
+    for problem in merge_endpoints([problems[cause] for cause in problems if cause not in affected]):
+        print_error(problem)
     for cause, (problem, names) in affected.items():
         nouns = {(kinds or {}).get(name, ResourceType.EBS).noun for name in names}
         count = format_count(len(names), nouns.pop() if len(nouns) == 1 else "resource")
@@ -143,6 +144,24 @@ def print_failures(
                 f"check the ID, the Region and the account; burstctl assess lists the {noun}s",
             )
         )
+
+
+def merge_endpoints(problems: Iterable[str]) -> list[Problem]:
+    """The problems, with one for all endpoints that fail alike: without a network, that is every service."""
+    groups: dict[tuple[str, str], list[Problem]] = {}
+    for problem in map(Problem.of, problems):
+        groups.setdefault((_ENDPOINT.sub("", problem.cause, count=1), problem.fix), []).append(problem)
+    return [_merge_group(*group) for group in groups.values()]
+
+
+def _merge_group(problem: Problem, *others: Problem) -> Problem:
+    """One problem for several that differ in the endpoint alone."""
+    matches = (_ENDPOINT.search(item.cause) for item in (problem, *others))
+    first, *more = dict.fromkeys(match[0] if match else "" for match in matches)
+    if not more:
+        return problem
+    names = f"{', '.join([first, *more[:-1]])} and {more[-1]}"
+    return Problem(problem.cause.replace(first, names, 1), problem.fix)
 
 
 def group_by_cause(problems: Mapping[str, str]) -> dict[str, tuple[Problem, list[str]]]:

@@ -13,6 +13,7 @@ from burstctl.cli.output import (
     OutputError,
     describe_error,
     list_first,
+    merge_endpoints,
     print_error,
     print_info,
     print_internal_error,
@@ -91,8 +92,12 @@ class RegionReads(Generic[Result]):
         }
         problems = [(region, describe_error(error)) for region, error in expected.items()]
         problems += [(region, Problem.of(text)) for region, texts in failures.items() for text in texts]
+        by_regions: dict[tuple[str, ...], list[Problem]] = {}
         for problem, regions in _by_cause(problems):
-            print_error(problem, subject=_describe_regions(regions))
+            by_regions.setdefault(tuple(regions), []).append(problem)
+        for affected, same_regions in by_regions.items():
+            for problem in merge_endpoints(same_regions):
+                print_error(problem, subject=_describe_regions(affected))
         for region in self.errors.keys() - expected.keys():
             print_internal_error(self.errors[region])
 

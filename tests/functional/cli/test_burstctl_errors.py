@@ -117,6 +117,24 @@ def test_an_endpoint_that_cannot_be_reached(cli, lab, monkeypatch):
     assert fix_of(result).startswith("try again; if it lasts, check the network")
 
 
+@pytest.mark.parametrize(
+    ("regions", "subject"), [("us-east-1", ""), ("us-east-1,eu-west-1", "us-east-1, eu-west-1: ")]
+)
+def test_services_that_cannot_be_reached_are_one_error_with_one_fix(cli, regions, subject):
+    ports = {"EC2": 7, "EFS": 8, "RDS": 9, "SSM": 11}
+    services = {f"AWS_ENDPOINT_URL_{name}": f"http://127.0.0.1:{port}" for name, port in ports.items()}
+    cli.set(AWS_ACCESS_KEY_ID="x", AWS_SECRET_ACCESS_KEY="x", **services)
+
+    result = cli.run("assess", "--region", regions, "--ledger", "sqlite:x")
+
+    assert result.code == 1
+    assert result.error_lines == [
+        f"error: {subject}http://127.0.0.1:7, http://127.0.0.1:8 and http://127.0.0.1:9 could not be reached."
+    ]
+    errors = result.err[result.err.index("error: ") :]
+    assert errors.count("fix: ") == 1
+
+
 def test_an_invalid_endpoint(cli, lab):
     cli.set(AWS_ENDPOINT_URL="nonsense")
 
