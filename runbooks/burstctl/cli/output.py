@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from shutil import get_terminal_size
 from typing import Any, Final
 
-from burstctl.cli.styled_text import styled
+from burstctl.cli.styled_text import REPLACE, styled
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, wrap_command
 from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.policy.policy import PolicyError
@@ -42,7 +42,7 @@ def prepare_streams() -> None:
         )
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors=REPLACE)
 
 
 def print_output(text: str) -> None:

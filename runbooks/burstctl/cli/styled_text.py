@@ -1,11 +1,13 @@
 """Text with styles: in colour on a terminal that has colours (https://no-color.org), otherwise plain."""
 
+import codecs
 import os
 import sys
 from collections.abc import Iterable
 from typing import Final, NamedTuple, TextIO
 
 from burstwatch.core.buckets.sparkline import GAP_GLYPH, GLYPHS
+from burstwatch.core.text import display_width
 
 _CODES: Final = {
     "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36",
@@ -13,6 +15,19 @@ _CODES: Final = {
 }  # fmt: skip
 """The codes of ECMA-48 by our words for them. ANSI blue is not among them: dark terminals hardly show it."""
 _ASCII_GLYPHS: Final = str.maketrans(GLYPHS + GAP_GLYPH, "_.-=*# ")
+
+
+REPLACE: Final = "burstctl.replace"
+"""The handler of encoding errors that keeps columns aligned: a wide character becomes two question marks."""
+
+
+def _replace_wide(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "?" * display_width(error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(REPLACE, _replace_wide)
 
 
 class StyledText(NamedTuple):
@@ -59,7 +74,7 @@ def encode_safely(text: str, stream: TextIO) -> str:
     encoding = getattr(stream, "encoding", None) or "utf-8"
     if GLYPHS.encode(encoding, "ignore").decode(encoding) != GLYPHS:
         text = text.translate(_ASCII_GLYPHS)
-    return text.encode(encoding, "replace").decode(encoding)
+    return text.encode(encoding, REPLACE).decode(encoding)
 
 
 def _paint_line(line: Iterable[StyledText]) -> str:
