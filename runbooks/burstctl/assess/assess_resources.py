@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 
 from burstctl.cli.options import DATABASE_ID, FILE_SYSTEM_ID
+from burstctl.cli.tag_filter import TagTerm
 from burstctl.context.context import CommandContext
 from burstctl.context.on_demand_pass import assess_volumes
 from burstctl.context.resources import resolve_volumes
@@ -53,11 +54,13 @@ def assess_resources(
     context: CommandContext,
     *,
     keeps_samples: bool = False,
+    terms: Sequence[TagTerm] = (),
 ) -> PassReport:
     """Look at what is named, or at every watched resource of these kinds.
 
     Without ``kinds``, the policy decides, and without a policy it is every kind that the caller may read.
-    ``keeps_samples`` keeps those of a whole fleet, too.
+    ``keeps_samples`` keeps those of a whole fleet, too. ``terms`` are tags that a resource of the fleet must
+    have.
 
     Raises:
         SettingsError: what is named is not of these kinds.
@@ -81,6 +84,7 @@ def assess_resources(
             excuses_denied=looks_at_everything,
             keeps_samples=keeps_samples,
             with_flipped=kinds is None or ResourceType.EBS in kinds,
+            selects=lambda resource: all(term.matches(resource) for term in terms),
         )
     finally:
         context.progress.end()

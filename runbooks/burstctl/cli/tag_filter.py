@@ -27,8 +27,18 @@ class TagTerm:
 
     def matches(self, resource: Resource) -> bool:
         """Whether the resource has it."""
-        tag_value = resource.tags.get(self.key)
+        return self.is_in(resource.tags)
+
+    def is_in(self, tags: Mapping[str, str]) -> bool:
+        """Whether it is one of the tags."""
+        tag_value = tags.get(self.key)
         return tag_value is not None and self.value in (None, tag_value)
+
+
+def parse_term(text: str) -> TagTerm | None:
+    """The term; None if the text is none."""
+    term_match = _TERM_PATTERN.fullmatch(text)
+    return TagTerm(term_match[1], term_match[2]) if term_match else None
 
 
 class TagTermType(click.ParamType[TagTerm]):
@@ -37,14 +47,14 @@ class TagTermType(click.ParamType[TagTerm]):
     name = "term"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> TagTerm:
-        term_match = _TERM_PATTERN.fullmatch(str(value))
-        if not term_match:
+        term = parse_term(str(value))
+        if term is None:
             self.fail(
                 Problem(f"{str(value)!r} selects nothing", "write tag:KEY=VALUE or tag:KEY"),
                 param,
                 ctx,
             )
-        return TagTerm(term_match[1], term_match[2])
+        return term
 
 
 def ec2_filters(terms: Sequence[TagTerm], volume_types: Sequence[str] = ()) -> Mapping[str, Sequence[str]]:

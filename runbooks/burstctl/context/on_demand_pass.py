@@ -1,8 +1,9 @@
 """Passes that a person starts: they claim no tick, so they never hold one up."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.resource_type import ResourceType, is_volume_subject, type_of_id
 from burstwatch.core.watch.due_buckets import buckets_of
 from burstwatch.core.watch.pass_report import PassReport
@@ -29,10 +30,12 @@ def assess_volumes(
     excuses_denied: bool = False,
     keeps_samples: bool = False,
     with_flipped: bool = True,
+    selects: Callable[[Resource], bool] = lambda _resource: True,
 ) -> PassReport:
     """Look at these volumes, or at the whole fleet and what was flipped away from it, and change nothing.
 
-    Without ``with_flipped``, what was flipped away is left out.
+    Without ``with_flipped``, what was flipped away is left out. Of the fleet, metrics are read only of the
+    resources that ``selects`` chooses.
 
     Assessments of volumes that are requested by ID keep their samples. Those of a large fleet may not fit in
     memory, so they are kept only if it ``keeps_samples``. If it ``excuses_denied``, a kind of resource that
@@ -43,7 +46,12 @@ def assess_volumes(
     collect = (
         partial(_collect_by_id, volume_ids)
         if volume_ids
-        else partial(_collect_fleet_and_flipped, excuses_denied=excuses_denied, with_flipped=with_flipped)
+        else partial(
+            _collect_fleet_and_flipped,
+            excuses_denied=excuses_denied,
+            with_flipped=with_flipped,
+            selects=selects,
+        )
     )
     report, _ = run_pass(watch_pass, collect, scope=PassScope.READ_ONLY)
     return report
@@ -67,7 +75,11 @@ def _collect_fleet(watch_pass: WatchPass) -> Collection:
 
 
 def _collect_fleet_and_flipped(
-    watch_pass: WatchPass, *, excuses_denied: bool, with_flipped: bool
+    watch_pass: WatchPass,
+    *,
+    excuses_denied: bool,
+    with_flipped: bool,
+    selects: Callable[[Resource], bool],
 ) -> Collection:
     """Every watched resource, and the volumes that are not gp2 now because they were flipped."""
     volumes, _ = watch_pass.collector.fleet()
@@ -83,7 +95,10 @@ def _collect_fleet_and_flipped(
     buckets = list_buckets(watch_pass)
     if excuses_denied:
         watch_pass.collector.excuse_denied_kinds()
-    return Collection(due=to_due(watch_pass, [*volumes, *flipped]), due_buckets=buckets)
+    return Collection(
+        due=to_due(watch_pass, [volume for volume in (*volumes, *flipped) if selects(volume)]),
+        due_buckets=[bucket for bucket in buckets if selects(bucket.resource)],
+    )
 
 
 def _collect_by_id(resource_ids: Sequence[str], watch_pass: WatchPass) -> Collection:

@@ -25,8 +25,7 @@ from burstctl.context.resources import look_up_resources, resolve_resources
 from burstctl.holds.multi_region import (
     BeginOutput,
     apply_in_regions,
-    check_has_ledger,
-    check_reaches_watchdog,
+    check_can_hold,
     describe_reach,
     is_idle_region,
     reach_document,
@@ -91,8 +90,7 @@ def hold(
             if is_idle_region(context, options):
                 return ExitCode.OK, _document(context, [], [], [], [])
             begin(notes)
-            check_reaches_watchdog(context, "this hold", "held")
-            check_has_ledger(context)
+            check_can_hold(context)
             subjects = [None] if everything else resolve_resources(context, resources)
             return _place_holds(context, subjects, lasts, reason, has_next=not options.has_several_regions)
 

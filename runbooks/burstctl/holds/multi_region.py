@@ -148,12 +148,13 @@ def check_reaches_watchdog(context: CommandContext, action: str, result_word: st
         )
 
 
-def check_has_ledger(context: CommandContext) -> None:
-    """Refuse a hold without a stack and without a ledger, because no process reads a new ledger.
+def check_can_hold(context: CommandContext) -> None:
+    """Refuse a hold that no watchdog reads: without a stack and without a ledger, the ledger is new.
 
     Raises:
-        UnreachableWatchdogError: naming the region, and what to do.
+        UnreachableWatchdogError: saying what it would not reach, and what to do.
     """
+    check_reaches_watchdog(context, "this hold", "held")
     if not context.has_ledger and not context.options.ledger:
         raise UnreachableWatchdogError(
             f"nothing was held: no stack and no ledger in {context.services.location.region}",

@@ -75,7 +75,7 @@ def top(
     live = LiveView(
         View(every_s=every.total_seconds()),
         read=partial(_read, options, open_aws_session(options), kinds, terms),
-        act=lambda action, resource_id: run_for_selected(action, resource_id, options.repeated),
+        act=lambda action, resource_id: run_for_selected(action, resource_id, options),
     )
     try:
         live.run()
@@ -106,7 +106,7 @@ def _read(
     """One look, with the policy and the ledger as they are now: a hold may just have created the ledger."""
     notes = Notes()
     with open_silently(options, notes, session=session) as context:
-        report = assess_resources((), kinds, context, keeps_samples=True)
+        report = assess_resources((), kinds, context, keeps_samples=True, terms=terms)
         unreadable = context.services.ledger.take_unreadable()
     return make_look(
         report, terms, unreadable=map(str, unreadable), remarks=[*notes.remarks, *map(str, notes.warnings)]

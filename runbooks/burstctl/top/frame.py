@@ -41,7 +41,7 @@ _HELP: Final = (
     ("p", "the plan: burstctl flip --dry-run of the volume"),
     ("h", "burstctl hold: asks how long and why, and again"),
     ("tab", "the next kind of resource; after the last, all"),
-    ("/", "filter by ID, name, instance or tag (role=ci)"),
+    ("/", "filter by ID, name, instance or tag (tag:role=ci)"),
     ("escape", "show everything again"),
     ("r", "read now"),
     ("q, ctrl-c", "quit"),
@@ -74,7 +74,12 @@ def render_frame(view: View, *, now_s: float, width: int, height: int) -> list[L
 def _empty_text(view: View) -> str:
     if view.look is None:
         return "no data yet"
-    return "nothing matches; escape shows everything" if view.look.items else "nothing has burst credits here"
+    if view.look.items:
+        return "nothing matches; escape shows everything"
+    selection = sanitise(view.look.selection, 200)
+    return (
+        f"nothing with burst credits matches {selection}" if selection else "nothing has burst credits here"
+    )
 
 
 def _head(view: View, now_s: float, width: int, height: int) -> list[Line]:

@@ -1,28 +1,33 @@
 """What the keys about the selected resource do: the commands of burstctl, on the ordinary screen."""
 
 import shlex
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import click
 
 from burstctl.cli.confirm import confirm, request_answer
-from burstctl.cli.options import ORDER_DURATION, ReasonText
-from burstctl.cli.output import print_info
+from burstctl.cli.options import ORDER_DURATION, Options, ReasonText
+from burstctl.cli.output import describe_error, print_error, print_info
+from burstctl.context.context import Notes, open_operator
+from burstctl.holds.multi_region import check_can_hold
 from burstctl.main import main
 from burstctl.top.view import Action
+from burstwatch.core.errors import BurstwatchError
 
 
-def run_for_selected(action: Action, resource_id: str, repeated: Sequence[str]) -> None:
+def run_for_selected(action: Action, resource_id: str, options: Options) -> None:
     """Run the command, and wait for Enter; Ctrl-C ends the command and returns to the list.
 
-    ``repeated`` are the options with which it uses the same account, policy and ledger.
+    It gets the ``options`` with which it uses the same account, policy and ledger.
     """
     try:
-        arguments = _request_hold(resource_id) if action is Action.HOLD else _COMMANDS[action](resource_id)
+        if action is Action.HOLD:
+            arguments = _request_hold(resource_id, options)
+        else:
+            arguments = _COMMANDS[action](resource_id)
         if arguments:
-            command = [*arguments, *repeated]
+            command = [*arguments, *options.repeated]
             print_info(f"$ {shlex.join(['burstctl', *command])}", style="bold")
             main(command)
             print_info("")
@@ -37,8 +42,14 @@ _COMMANDS = {
 }
 
 
-def _request_hold(resource_id: str) -> list[str]:
-    """The command of a hold, after three answers; empty without a yes."""
+def _request_hold(resource_id: str, options: Options) -> list[str]:
+    """The command of a hold, after three answers; empty without a yes, or if no hold is possible."""
+    try:
+        with open_operator(options, notes=Notes(), needs_policy=False) as context:
+            check_can_hold(context)
+    except BurstwatchError as error:
+        print_error(describe_error(error))
+        return []
     print_info(f"hold {resource_id}: nothing is modified, or for what is not a volume, no alert is sent")
     lasts = request_answer("For how long, such as 6h", partial(_check, ORDER_DURATION))
     reason = request_answer("Why; it shows in every output", partial(_check, ReasonText()))

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Final
 
 from burstctl.cli.output import merge_endpoints
-from burstctl.cli.tag_filter import TagTerm
+from burstctl.cli.tag_filter import TagTerm, parse_term
 from burstctl.render.pass_summary import describe_hold
 from burstctl.render.resource_rows import has_nothing_to_lose, row_of
 from burstctl.render.table import Row
@@ -53,6 +53,7 @@ class Item:
     row: Row
     sparkline: str
     search_text: str
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +61,11 @@ class Look:
     """What one read found: the most urgent resource first, and what could not be read.
 
     ``data_age_s`` is the age of the newest datapoint at that time, None without any. ``usd`` is the price of
-    the read.
+    the read. ``selection`` says which tags the resources must have, empty if any will do.
     """
 
     region: str
+    selection: str = ""
     items: Sequence[Item]
     level_counts: Mapping[str, int]
     failures: Sequence[str] = ()
@@ -116,21 +118,19 @@ def make_look(
     unreadable: Iterable[str] = (),
     remarks: Iterable[str] = (),
 ) -> Look:
-    """The resources of a pass that have all these tags, except those without a bucket that can drain.
+    """The resources of a pass, except those without a bucket that can drain.
 
-    ``unreadable`` is what of the ledger could not be read, ``remarks`` what else is odd.
+    ``terms`` are the tags by which the pass has chosen them. ``unreadable`` is what of the ledger could not
+    be read, ``remarks`` what else is odd.
     """
-    decisions = [
-        decision
-        for decision in report.by_resource
-        if not has_nothing_to_lose(decision)
-        and all(term.matches(decision.assessment.resource) for term in terms)
+    items = [
+        _make_item(decision, report) for decision in report.by_resource if not has_nothing_to_lose(decision)
     ]
-    items = [_make_item(decision, report) for decision in decisions]
     unread_count = len(report.unread)
     unread = [f"{format_count(unread_count, 'resource')} could not be read"] if unread_count else []
     return Look(
         region=report.region,
+        selection=" ".join(map(str, terms)),
         items=items,
         level_counts=Counter(item.row.level for item in items),
         failures=[*unread, *dict.fromkeys(map(str, merge_endpoints(report.failures))), *unreadable],
@@ -152,11 +152,12 @@ def _make_item(decision: Decision, report: PassReport) -> Item:
     # what a row keeps of the decision needs no samples, and those of a large fleet are many
     assessment = replace(decision.assessment, balance=Series(), served_iops=Series())
     row = row_of(replace(decision, assessment=assessment), report)
-    tags = (f"{key}={value}" for key, value in resource.tags.items())
+    tags = (f"tag:{key}={value}" for key, value in resource.tags.items())
     return Item(
         row=row,
         sparkline=draw_sparkline(history["pct"]) if history else "",
         search_text="\n".join([row.resource_id, row.name(None), row.place, *tags]).casefold(),
+        tags=resource.tags,
     )
 
 
@@ -243,7 +244,7 @@ def _type(view: View, key: str) -> View:
     """The filter, one key longer or shorter; every key narrows the list at once."""
     match key:
         case "enter":
-            return replace(view, is_typing=False)
+            return _narrow(replace(view, is_typing=False))
         case "escape":
             return _narrow(replace(view, is_typing=False, filter_text=""))
         case "backspace":
@@ -262,10 +263,18 @@ def _next_kind(view: View) -> ResourceType | None:
 
 
 def _narrow(view: View) -> View:
-    """The items that the kind and the filter let through; the selected one stays so if it is among them."""
+    """The items that the kind and the filter let through; the selected one stays so if it is among them.
+
+    A filter in the language of --where means the same as there, once it is typed.
+    """
     items = view.look.items if view.look else ()
-    text = view.filter_text.casefold()
+    text, term = view.filter_text.casefold(), None if view.is_typing else parse_term(view.filter_text)
     if view.kind is not None or text:
-        items = [item for item in items if view.kind in (None, item.row.kind) and text in item.search_text]
+        items = [
+            item
+            for item in items
+            if view.kind in (None, item.row.kind)
+            and (text in item.search_text if term is None else term.is_in(item.tags))
+        ]
     positions = (index for index, item in enumerate(items) if item.row.resource_id == view.selected_id)
     return replace(view, items=items, position=next(positions, 0))

@@ -4,7 +4,7 @@ import pytest
 
 from burstctl.cli.styled_text import to_plain_text
 from burstctl.top.frame import page_rows, render_frame
-from burstctl.top.view import View, begin_read, end_read, make_look, press
+from burstctl.top.view import Look, View, begin_read, end_read, make_look, press
 from burstwatch.core.errors import Problem
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.text import display_width
@@ -145,6 +145,8 @@ def test_the_last_line_has_the_filter_or_a_message(keys, last):
 def test_an_empty_list_has_its_reason():
     assert "no data yet" in text_of(View(every_s=60))[3]
     assert "nothing matches; escape shows everything" in text_of(a_view("/", "x"))[3]
+    selected = Look(region="us-east-1", selection="tag:nope=x", items=(), level_counts={})
+    assert "nothing with burst credits matches tag:nope=x" in text_of(a_view(look=selected))[3]
 
 
 def test_the_help_lists_every_key():

@@ -248,13 +248,41 @@ def test_a_look_keeps_no_samples():
     assert decision.assessment.balance == Series()
 
 
-def test_a_look_is_narrowed_by_tags():
+@pytest.mark.parametrize(
+    ("filter_text", "expected"),
+    [
+        ("role=ci", ["vol-0c1", "vol-0c3"]),
+        ("tag:role=ci", ["vol-0c1"]),
+        ("tag:role", ["vol-0c1", "vol-0c2", "vol-0c3"]),
+        ("tag:role=CI", []),
+        ("tag:rol", []),
+        ("tag:", ["vol-0c1", "vol-0c2", "vol-0c3"]),
+    ],
+)
+def test_a_filter_that_is_typed_has_the_language_of_where(filter_text, expected):
+    look = make_look(
+        a_report(
+            *(
+                decide_about(f"vol-0c{number}", balances(100), tags={"role": role})
+                for number, role in enumerate(["ci", "db", "ci-2"], start=1)
+            )
+        )
+    )
+
+    assert ids(a_view("/", *filter_text, "enter", look=look)) == expected
+    if expected == ["vol-0c1"]:
+        typed = a_view("/", *filter_text, look=look)
+        assert ids(typed) == ["vol-0c1", "vol-0c3"], "the value may go on"
+
+
+def test_an_item_is_found_by_id_name_instance_and_tags():
     ci = decide_about("vol-0c1", balances(100), tags={"role": "ci", "Name": "ci-7"})
-    db = decide_about("vol-0c2", balances(100), tags={"role": "db"})
 
-    [item] = make_look(a_report(ci, db), [TagTerm("role", "ci")]).items
+    look = make_look(a_report(ci), [TagTerm("role", "ci"), TagTerm("Name")])
+    [item] = look.items
 
-    assert item.search_text == "vol-0c1\nci-7\ni-0a1\nrole=ci\nname=ci-7"
+    assert look.selection == "tag:role=ci tag:Name"
+    assert item.search_text == "vol-0c1\nci-7\ni-0a1\ntag:role=ci\ntag:name=ci-7"
 
 
 def test_a_look_reports_what_could_not_be_read_and_a_hold_on_everything():

@@ -153,6 +153,51 @@ def test_a_hold_needs_a_duration_a_reason_and_a_yes(cli, lab):
     assert count_modify_calls(lab) == 0
 
 
+def test_a_hold_that_no_watchdog_would_read_is_refused_before_the_questions(cli, lab):
+    add_critical(lab)
+    with Terminal(cli) as terminal:
+        terminal.wait_for(r"> critical")
+        terminal.press("h")
+        terminal.wait_for(r"Press Enter to return", in_frame=False)
+        text = " ".join(terminal.text.rpartition(ORDINARY_SCREEN)[2].split())
+        assert "nothing was held: no stack and no ledger in us-east-1." in text
+        assert "For how long" not in text
+        terminal.press("\n")
+        terminal.wait_for(r"> critical")
+    assert not cli.ledger_path.parent.exists()
+
+
+def test_where_reads_and_pays_for_what_it_selects_only(cli, lab):
+    add_critical(lab, tags={"team": "ci"})
+    for number in range(3):
+        add_calm(lab, f"db-{number}", tags={"team": "db"})
+    with Terminal(cli) as terminal:
+        terminal.wait_for(r"4 resources")
+        price_of_all = read_price(terminal)
+    with Terminal(cli, "--where", "tag:team=ci") as terminal:
+        terminal.wait_for(r"> critical   ci-7(?s:.*)")
+        assert "1 resource " in terminal.frame
+        assert 0 < read_price(terminal) < price_of_all
+    with Terminal(cli, "--where", "tag:nope=x") as terminal:
+        terminal.wait_for(r"nothing with burst credits matches tag:nope=x")
+        assert read_price(terminal) == 0
+
+
+def read_price(terminal):
+    """Of an hour, in dollars."""
+    terminal.wait_for(r"\$[0-9.]+ an hour")
+    return float(re.search(r"\$([0-9.]+) an hour", terminal.frame)[1])
+
+
+def test_a_wide_name_that_the_terminal_cannot_show_shifts_no_column(cli, lab):
+    add_critical(lab, "数据库-1")
+    add_calm(lab, "ci-8")
+    with Terminal(cli, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0") as terminal:
+        terminal.wait_for(r"critical   \?{6}-1")
+        rows = [line for line in terminal.frame.split("\n") if " %  " in line]
+        assert len({row.index(" %  ") for row in rows}) == 1
+
+
 def test_keys_work_while_aws_does_not_answer(cli, lab):
     lab.faults.add(Fault(action="DescribeVolumes", kind="timeout"))
     with Terminal(cli) as terminal:
