@@ -11,6 +11,7 @@ import click
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, CommandGroup, Options, common_options
 from burstctl.cli.output import print_error, print_info, print_next, print_output, print_warning, to_json
+from burstctl.cli.text_layout import text_columns
 from burstctl.context.active_policy import (
     FILE_ARGUMENT,
     POLICY_OPTION,
@@ -173,10 +174,9 @@ def push(
 
 
 def _render_saveable(policy: Policy) -> str:
-    """The policy with comments, unless they would make it longer than a policy may be."""
-    text = render_policy(policy)
-    if len(text.encode()) <= MAX_BYTES:
-        return text
+    """The policy with comments, unless they would make it longer than a policy may be when it is saved."""
+    if len(render_policy(policy).encode()) <= MAX_BYTES:
+        return render_policy(policy, columns=text_columns())
     print_info(f"without comments: with them, it would exceed the {MAX_BYTES:,} bytes of a policy")
     return render_policy(policy, has_comments=False)
 

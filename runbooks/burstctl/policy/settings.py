@@ -18,7 +18,7 @@ from burstwatch.core.text import wrap
 
 WINDOWS: Final = "windows"
 RESOURCES: Final = "resources"
-_COLUMNS: Final = 80  # of a comment in the file
+_COLUMNS: Final = 80  # of a comment in a file
 _UNITS: Final[Mapping[Callable[[str], Any], str]] = {
     parse_duration: "duration",
     parse_pct: "%",
@@ -88,34 +88,37 @@ def list_settings(policy: Policy) -> Iterator[Setting]:
             )
 
 
-def render_policy(policy: Policy, *, has_comments: bool = True) -> str:
-    """The policy as YAML, with every default. It is read back as the same policy."""
+def render_policy(policy: Policy, *, has_comments: bool = True, columns: int = _COLUMNS) -> str:
+    """The policy as YAML, with every default. It is read back as the same policy.
+
+    Comments are wrapped to this many ``columns``.
+    """
     lines = [f"version: {VERSION}"]
     settings = list(list_settings(policy))
     for section, meaning in section_meanings().items():
         *parents, name = section.split(".")
         margin = "  " * len(parents)
         if parents and f"{parents[0]}:" not in lines:
-            lines += ["", *_comment(_RESOURCES_COMMENT)] if has_comments else []
+            lines += ["", *_comment(_RESOURCES_COMMENT, columns=columns)] if has_comments else []
             lines.append(f"{parents[0]}:")
         elif not parents and has_comments:
             lines.append("")
-        lines += _comment(meaning, margin) if has_comments else []
+        lines += _comment(meaning, margin, columns=columns) if has_comments else []
         lines.append(f"{margin}{name}:")
         for setting in settings:
             if setting.section == section:
                 mark = "CHANGED. " if setting.is_changed else ""
                 comment = f"{mark}{setting.description}" if has_comments else ""
-                lines += render_setting(setting, comment=comment)
-    lines += ["", *_comment(_WINDOWS_COMMENT)] if has_comments else []
+                lines += render_setting(setting, comment=comment, columns=columns)
+    lines += ["", *_comment(_WINDOWS_COMMENT, columns=columns)] if has_comments else []
     lines.append(_dump({WINDOWS: policy.to_mapping()[WINDOWS]}))
     return "\n".join(lines) + "\n"
 
 
-def render_setting(setting: Setting, *, comment: str) -> list[str]:
+def render_setting(setting: Setting, *, comment: str, columns: int = _COLUMNS) -> list[str]:
     """The lines of a setting within its section: a comment, unless it is empty, then its key and value."""
     margin = "  " * (setting.section.count(".") + 1)
-    comment_lines = _comment(comment, margin) if comment else []
+    comment_lines = _comment(comment, margin, columns=columns) if comment else []
     return [*comment_lines, indent(_dump({setting.key: _number_or_text(setting.value)}), margin)]
 
 
@@ -123,11 +126,11 @@ def _unit(field: Field[Any]) -> str:
     return field.metadata.get("unit") or _UNITS[field.metadata["parse"]]
 
 
-def _comment(text: str, indentation: str = "") -> list[str]:
+def _comment(text: str, indentation: str = "", *, columns: int) -> list[str]:
     prefix = f"{indentation}# "
     # in a comment, only printable text: a tag may hold line breaks
     safe_words = "".join(char if char.isprintable() else "?" for char in text).split()
-    return [f"{prefix}{line}" for line in wrap(safe_words, _COLUMNS - len(prefix))]
+    return [f"{prefix}{line}" for line in wrap(safe_words, columns - len(prefix))]
 
 
 def _dump(document: Any) -> str:

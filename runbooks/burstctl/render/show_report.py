@@ -8,6 +8,7 @@ from typing import Final
 
 from burstctl.cli.output import print_output
 from burstctl.cli.styled_text import can_encode, render_styled
+from burstctl.cli.text_layout import wrap_hanging
 from burstctl.render.flip_status import is_flip_active
 from burstctl.render.resource_rows import select_rows
 from burstctl.render.table import WIDE_TABLE_COLUMNS, Row, Table, narrow_table, wide_table
@@ -46,6 +47,7 @@ def _fitting_table(rows: Sequence[Row], notes: Sequence[str]) -> Table:
     if not sys.stdout.isatty():
         return wide_table(rows, notes, width=None, bar=None)
     width = get_terminal_size().columns
+    notes = [line for note in notes for line in wrap_hanging(note, width)]
     bar = _BLOCKS if can_encode(_BLOCKS) else _ASCII
     table = wide_table(rows, notes, width=width, bar=bar)
     if width < WIDE_TABLE_COLUMNS or table.width() > width:

@@ -18,6 +18,7 @@ from support.builders.core_values import a_decision, a_volume, an_assessment, at
 from support.cli_session import (
     add_calm,
     add_critical,
+    add_gp3,
     add_lab_volume,
     add_warning,
     run_on_terminal,
@@ -237,6 +238,29 @@ def test_a_terminal_gets_colour_within_its_width(cli, width):
     )
     assert max(len(line.rstrip("\r")) for line in plain.split("\n")) <= width
     assert len(plain.splitlines()) == (7 if width == 80 else 5)
+
+
+def test_the_line_about_what_is_not_shown_is_broken_between_words(cli):
+    with start_lab(cli) as lab:
+        add_critical(lab)
+        for number in range(25):
+            add_gp3(lab, f"fast-{number}")
+            add_lab_volume(lab, f"lake-{number}", size_gib=1200)
+
+        sent = run_on_terminal(cli, "assess", width=60, NO_COLOR="1")
+
+    lines = [line.rstrip("\r") for line in sent.split("\n")]
+    assert max(map(len, lines)) <= 60
+    [first] = [index for index, line in enumerate(lines) if " unwatched " in line]
+    assert lines[first + 1].startswith("  ")
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_comments_of_a_policy_fit_the_terminal(cli, width):
+    sent = run_on_terminal(cli, "policy", "show", width=width)
+
+    lines = [line.rstrip("\r") for line in sent.split("\n")]
+    assert max(map(len, lines)) <= min(width, 80)
 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
