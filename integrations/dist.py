@@ -21,6 +21,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -78,6 +79,7 @@ def build_all(folder: Path, stage: Path | None) -> None:
     """
     if folder.exists() and any(folder.iterdir()) and not (folder / CHECKSUMS).exists():
         raise DistError(f"{folder} has other files in it, which would be deleted; give another folder")
+    checkout = read_checkout()  # before the scratch folder is in it
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, prefix="building-") as directory:
         scratch, out = Path(directory), Path(directory, "out")
@@ -88,7 +90,7 @@ def build_all(folder: Path, stage: Path | None) -> None:
         _step("CloudFormation template", lambda: build_template(scratch / "cloudformation", stage))
         _step("archives", lambda: build_archives(out, scratch / "cloudformation", version))
         _step("container image", lambda: build_image(out, scratch, version))
-        describe(out, version)
+        describe(out, version, checkout)
         shutil.rmtree(folder, ignore_errors=True)
         out.rename(folder)
 
@@ -181,12 +183,32 @@ def files_below(folder: Path, name: str = "") -> dict[str, Path]:
 # -- what describes them
 
 
-def describe(out: Path, version: str) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkout:
+    """What git says of the sources."""
+
+    commit: str
+    has_uncommitted_changes: bool
+
+
+def read_checkout() -> Checkout:
+    """The commit, and whether the files are those of the commit.
+
+    Raises:
+        DistError: git is missing, or this is not a checkout.
+    """
+    return Checkout(
+        commit=run("git", "rev-parse", "HEAD").strip(),
+        has_uncommitted_changes=bool(run("git", "status", "--porcelain").strip()),
+    )
+
+
+def describe(out: Path, version: str, checkout: Checkout) -> None:
     """Write the bill of the functions, the provenance and the checksums."""
     bill = container.bill_of_materials(list(layer_components()), version, kind="application")
     write_json(out / f"burstwatch-{version}-functions.cdx.json", bill)
     checksums = {path.name: container.sha256(path.read_bytes()) for path in sorted(out.iterdir())}
-    write_json(out / PROVENANCE, provenance(checksums))
+    write_json(out / PROVENANCE, provenance(checksums, checkout))
     checksums[PROVENANCE] = container.sha256((out / PROVENANCE).read_bytes())
     lines = [f"{checksum}  {name}\n" for name, checksum in sorted(checksums.items())]
     (out / CHECKSUMS).write_text("".join(lines))
@@ -204,9 +226,8 @@ def layer_components() -> Iterator[container.Component]:
         )
 
 
-def provenance(checksums: dict[str, str]) -> dict[str, object]:
+def provenance(checksums: dict[str, str], checkout: Checkout) -> dict[str, object]:
     """From which commit and pinned packages they were built, as in-toto and SLSA have it, without a time."""
-    commit = run("git", "rev-parse", "HEAD").strip()
     return {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{"name": name, "digest": {"sha256": checksum}} for name, checksum in checksums.items()],
@@ -217,10 +238,10 @@ def provenance(checksums: dict[str, str]) -> dict[str, object]:
                 "externalParameters": {"command": "make dist"},
                 "internalParameters": {
                     "python": platform.python_version(),
-                    "uncommittedChanges": bool(run("git", "status", "--porcelain").strip()),
+                    "uncommittedChanges": checkout.has_uncommitted_changes,
                 },
                 "resolvedDependencies": [
-                    {"name": "checkout", "digest": {"gitCommit": commit}},
+                    {"name": "checkout", "digest": {"gitCommit": checkout.commit}},
                     *(
                         {"name": name, "digest": {"sha256": container.sha256((ROOT / name).read_bytes())}}
                         for name in LOCK_FILES

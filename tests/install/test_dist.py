@@ -51,7 +51,7 @@ def test_the_terraform_archive_has_the_template_where_the_module_looks_for_it(ou
 
 
 def test_every_file_is_in_the_checksums_and_in_the_provenance(out):
-    dist.describe(out, "1.2.3")
+    dist.describe(out, "1.2.3", dist.read_checkout())
     checked = subprocess.run(
         ["sha256sum", "--check", dist.CHECKSUMS], cwd=out, capture_output=True, check=True
     )
@@ -66,6 +66,24 @@ def test_every_file_is_in_the_checksums_and_in_the_provenance(out):
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert checkout["digest"]["gitCommit"] == head.stdout.strip()
     assert {lock["name"] for lock in locks} == set(dist.LOCK_FILES)
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_the_provenance_says_whether_the_checkout_had_uncommitted_changes(tmp_path, monkeypatch, is_changed):
+    """Its own scratch folder, in the checkout as by default, is none."""
+    checkout = tmp_path / "checkout"
+    subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, checkout], check=True)
+    if is_changed:
+        (checkout / "README.md").write_text("changed")
+    (checkout / ".gitignore").write_text("dist/\n")
+    subprocess.run(["git", "update-index", "--assume-unchanged", ".gitignore"], cwd=checkout, check=True)
+    monkeypatch.setattr(dist, "ROOT", checkout)
+    for slow in ("build_packages", "build_template", "build_archives", "build_image"):
+        monkeypatch.setattr(dist, slow, lambda *_: None)
+    dist.build_all(checkout / "dist", None)
+    provenance = json.loads((checkout / "dist" / dist.PROVENANCE).read_text())
+    parameters = provenance["predicate"]["buildDefinition"]["internalParameters"]
+    assert parameters["uncommittedChanges"] is is_changed
 
 
 def test_the_bill_of_the_functions_lists_what_is_pinned_for_them():
