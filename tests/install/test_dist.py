@@ -69,7 +69,7 @@ def test_every_file_is_in_the_checksums_and_in_the_provenance(out):
 
 
 @pytest.mark.parametrize("is_changed", [False, True])
-def test_the_provenance_says_whether_the_checkout_had_uncommitted_changes(tmp_path, monkeypatch, is_changed):
+def test_the_provenance_has_whether_the_checkout_had_uncommitted_changes(tmp_path, monkeypatch, is_changed):
     """Its own scratch folder, in the checkout as by default, is none."""
     checkout = tmp_path / "checkout"
     subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, checkout], check=True)
