@@ -57,7 +57,7 @@ class Parameters(Construct):
             description="burstwatch: the date of this parameter is that of the first deploy",
         )
         document = {"schema": SCHEMA, "version": version("burstwatch"), "name": self._name, **record}
-        document["origin"] = self.origin_parameter_name
+        document |= {"origin": self.origin_parameter_name, "stack": Aws.STACK_NAME}
         CfnParameter(
             self,
             "Deployment",

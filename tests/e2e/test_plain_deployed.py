@@ -1,5 +1,6 @@
 """The plain template deployed as its page shows, beside ``cdk deploy``: the same resources."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -30,6 +31,12 @@ print(err, end="", file=sys.stderr)
 sys.exit(code)
 """
 """The ``aws`` command, for machines that have none."""
+
+
+STACK = "plain-in-cloudformation"
+"""Another name than the deployment's, as in a StackSet."""
+
+BURSTCTL = shlex.quote(str(Path(sys.executable).parent / "burstctl"))
 
 
 @pytest.fixture(scope="module")
@@ -81,29 +88,37 @@ def test_it_deploys_what_the_cdk_deploys_and_its_functions_run(aws, plain_files,
     uploaded = shell(f"{shlex.quote(str(plain_files))}/upload.sh our-tools tools/")
     assert uploaded.stderr.count("s3://our-tools/tools/") == 3
     assert "--template-url https://our-tools.s3.us-east-1.amazonaws.com/tools/" in uploaded.stdout
-    command = uploaded.stdout.replace("--stack-name burstwatch", "--stack-name plain").rstrip()
+    command = uploaded.stdout.replace("--stack-name burstwatch", f"--stack-name {STACK}").rstrip()
     # the local AWS takes the bucket from the path
     command = command.replace("our-tools.s3.us-east-1.amazonaws.com", "s3.us-east-1.amazonaws.com/our-tools")
     shell(f"{command} ParameterKey=Name,ParameterValue=plain")
-    aws.client("cloudformation").get_waiter("stack_create_complete").wait(StackName="plain")
+    aws.client("cloudformation").get_waiter("stack_create_complete").wait(StackName=STACK)
 
     (tmp_path / "stage.yaml").write_text("name: cdk\nrecipients: {emails: [you@example.com]}\n")
     bootstrap(aws)
     deploy(aws, "-c", f"stage={tmp_path / 'stage.yaml'}")
 
-    plain, cdk = resources_of(aws, "plain"), resources_of(aws, "cdk")
+    plain, cdk = resources_of(aws, STACK), resources_of(aws, "cdk")
     assert without_names(plain) == without_names(cdk)
     clock = LabClock()
     with Endpoint(LabFleet(clock)) as endpoint:
         volume_id = endpoint.fleet.add(LabVolume(size_gib=33, balance_pct=40, load="steady:2000"))
         clock.advance(600)
-        for name in ("plain", "cdk"):
+        for name in (STACK, "cdk"):
             stack = DeployedStack.find(aws, endpoint, name=name)
             stack.set_schedule_state(is_on=False)
             stack.use_lab_endpoint()
             stack.invoke_watch("sweep")
             items = aws.client("dynamodb").scan(TableName=stack.ledger_table)["Items"]
             assert any(volume_id in str(item) for item in items)
+        result = shell(f"{BURSTCTL} doctor --json", code=1)  # its schedules are off, for one
+    findings = json.loads(result.stdout)["findings"]
+    [stack] = [finding for finding in findings if finding["check"] == "stack" and finding["verdict"] == "ok"]
+    assert stack["seen"].startswith(f"plain ({STACK} in CloudFormation), flips what opted in, ")
+    of_parts = [finding for finding in findings if finding["check"] in ("functions", "queues")]
+    assert {finding["verdict"] for finding in of_parts} == {"ok"}
+    schedules = [finding["seen"] for finding in findings if finding["check"] == "schedule"]
+    assert schedules == ["it is DISABLED: no ticks are scheduled"] * 2
 
 
 def without_names(resources):

@@ -273,7 +273,8 @@ def test_a_deployment_describes_itself_in_parameter_store():
         '"ledger":"dynamodb:${Ledger}",'
         '"policy":"/burstwatch/burstwatch/policy","topic_arn":"${AlertsTopic}","flips":true,'
         '"resources":["ebs"],"opt_in_tag":{"key":"burstwatch:mode","value":"auto"},'
-        '"origin":"/burstwatch/deployments/burstwatch/${part 2 of ${AWS::StackId} split at /}/since"}'
+        '"origin":"/burstwatch/deployments/burstwatch/${part 2 of ${AWS::StackId} split at /}/since",'
+        '"stack":"${AWS::StackName}"}'
     )
 
 

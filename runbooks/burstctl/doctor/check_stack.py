@@ -1,17 +1,19 @@
 """The deployed stack: is it there, does its schedule run, do its functions, did anything get stuck."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from burstctl.doctor.context import DoctorContext
 from burstctl.doctor.finding import Finding, LookupFailedError, broken, from_error, ok, skipped, warning
 from burstwatch.adapters.aws.botocore_hooks import paginate
 from burstwatch.adapters.aws.errors import AwsError, FailureKind, translate_errors
-from burstwatch.adapters.policy.deployments import DeploymentError
+from burstwatch.adapters.policy.deployments import Deployment, DeploymentError
+from burstwatch.wiring.settings import parse_ledger
 
 NO_STACK_MESSAGE: Final = "no stack is deployed in this account and region"
 _DOCS_PAGE: Final = "docs/deploying.md"
+_NAMES_PAGE: Final = "runbooks/README.md"
 _SILENT_PAGE: Final = "runbooks/WatchdogSilent.md"
 _EXPECTED_SCHEDULES: Final = 2  # the sweep and the focus; see infra/schedule.py
 
@@ -21,6 +23,10 @@ _QUEUES: Final = (
     ("DeadFlipsQueue", "flips that could not be processed", "FlipRequestsDeadLettered"),
 )
 """Outputs of the stack, what is in those queues, and the page about it."""
+
+_NOT_THERE: Final = frozenset({"NotFound", "ResourceNotFoundException"})
+_KEPT_NAME_CHARS: Final = 20
+"""CloudFormation shortens the stack's name in the names that it makes; this much of it remains."""
 
 _ALARM_NAME: Final = re.compile(r"([A-Z]\w+)(?:-[a-z]+)?")
 _WORKING_STATES: Final = frozenset({"Active", "Inactive", "Pending"})
@@ -58,21 +64,66 @@ def check_stack(context: DoctorContext) -> Iterator[Finding]:
         status = context.outputs()["StackStatus"]
     except LookupFailedError as error:
         yield ok(f"{stack.name}, {flip_ability}")
-        yield judge_missing_outputs(error.error, stack.name)
+        if _is_unknown_stack(error.error):
+            yield judge_unknown_stack(stack, list(_find_remains(context, stack)))
+        else:
+            yield from_error(error.error)
         return
-    yield judge_status(stack.name, status, flip_ability)
+    yield judge_status(_names_of(stack), status, flip_ability)
 
 
-def judge_missing_outputs(error: Exception, name: str) -> Finding:
-    """CloudFormation has no stack of the registered name, or cannot be asked."""
-    is_unknown_stack = isinstance(error, AwsError) and error.failure.code == "ValidationError"
-    if is_unknown_stack:
+def _names_of(stack: Deployment) -> str:
+    """Its own name, and that in CloudFormation if it is another."""
+    if stack.stack_name == stack.name:
+        return stack.name
+    return f"{stack.name} ({stack.stack_name} in CloudFormation)"
+
+
+def _is_unknown_stack(error: Exception) -> bool:
+    return isinstance(error, AwsError) and error.failure.code == "ValidationError"
+
+
+def _find_remains(context: DoctorContext, stack: Deployment) -> Iterator[str]:
+    """What a registered deployment consists of and is there, or may be there because AWS refuses to say."""
+    table = parse_ledger(stack.ledger).name
+    attempts: tuple[tuple[str, str, Callable[[], object]], ...] = (
+        (
+            f"topic {stack.topic_arn.rpartition(':')[2]}",
+            "sns:GetTopicAttributes",
+            lambda: context.client("sns").get_topic_attributes(TopicArn=stack.topic_arn),
+        ),
+        (
+            f"table {table}",
+            "dynamodb:DescribeTable",
+            lambda: context.client("dynamodb").describe_table(TableName=table),
+        ),
+    )
+    for part, action, request in attempts:
+        try:
+            with translate_errors(action):
+                request()
+        except AwsError as error:
+            if error.failure.code not in _NOT_THERE:
+                yield f"perhaps {part}"
+        else:
+            yield part
+
+
+def judge_unknown_stack(stack: Deployment, remains: Sequence[str]) -> Finding:
+    """CloudFormation has no stack of the registered name; a deployment may have another name there."""
+    summary = f"Parameter Store has a deployment {stack.name}, and CloudFormation has no stack"
+    summary += f" {stack.stack_name}"
+    if remains:
         return warning(
-            f"Parameter Store has a stack {name}, and CloudFormation has none of that name",
-            fix="if it was removed by hand, delete its parameters below /burstwatch/deployments",
-            page=_DOCS_PAGE,
+            f"{summary}; still there: {', '.join(remains)}",
+            fix="deploy it again with this version, which records what CloudFormation calls the stack",
+            page=_NAMES_PAGE,
         )
-    return from_error(error)
+    return warning(
+        f"{summary}, and neither its topic nor its ledger is there",
+        fix="if it was removed by hand, delete its parameters below /burstwatch/deployments",
+        page=_DOCS_PAGE,
+    )
 
 
 def judge_status(name: str, status: str, flip_ability: str) -> Finding:
@@ -91,12 +142,13 @@ def judge_status(name: str, status: str, flip_ability: str) -> Finding:
 
 def check_schedule(context: DoctorContext) -> Iterator[Finding]:
     """Both schedules, by the function that they start."""
-    name, watch_function = _stack_name(context), context.outputs()["WatchFunction"]
+    prefix, watch_function = _active_stack(context).stack_name, context.outputs()["WatchFunction"]
+    prefix = prefix[:_KEPT_NAME_CHARS]
     client = context.client("scheduler")
     with translate_errors("scheduler:ListSchedules"):
         schedules = [
             schedule
-            for page in paginate(client.list_schedules, list_key="Schedules", NamePrefix=f"{name}-")
+            for page in paginate(client.list_schedules, list_key="Schedules", NamePrefix=prefix)
             for schedule in page["Schedules"]
         ]
     watch_schedules = [
@@ -231,7 +283,7 @@ def judge_queue(contents: str, count: int, *, receive_command: str, page: str) -
 
 def check_alarms(context: DoctorContext) -> Iterator[Finding]:
     """Which alarms of the stack ring, and which would ring unheard."""
-    name = _stack_name(context)
+    name = _active_stack(context).name
     client = context.client("cloudwatch")
     with translate_errors("cloudwatch:DescribeAlarms"):
         alarms = [
@@ -274,7 +326,7 @@ def _page_of(alarm: str, stack: str) -> str | None:
     return name_match[1] if name_match else None
 
 
-def _stack_name(context: DoctorContext) -> str:
+def _active_stack(context: DoctorContext) -> Deployment:
     stack = context.stack
     assert stack is not None, "checked only if a stack is deployed"
-    return stack.name
+    return stack

@@ -333,7 +333,7 @@ class DoctorContext:
         stack = self.stack
         assert stack is not None, "checked only if a stack is deployed"
         with translate_errors("cloudformation:DescribeStacks"):
-            response = self.client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"][0]
+            response = self.client("cloudformation").describe_stacks(StackName=stack.stack_name)["Stacks"][0]
         outputs = {output["OutputKey"]: output["OutputValue"] for output in response.get("Outputs", ())}
         return {**outputs, "StackStatus": response["StackStatus"]}
 

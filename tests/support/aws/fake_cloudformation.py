@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
 
 VERBS = ("Watch", "Flip", "Settle", "Notify")
@@ -37,7 +38,7 @@ class FakeCloudFormation:
     def respond(self, path, body):
         """Status, content type and body."""
         if "Action=DescribeStacks" in body:
-            return self._stacks()
+            return self._stacks(parse_qs(body)["StackName"][0])
         parts = path.partition("?")[0].strip("/").split("/")
         if parts[1] == "event-source-mappings":
             return self._json_response("ListEventSourceMappings", {"EventSourceMappings": self.sources})
@@ -53,12 +54,12 @@ class FakeCloudFormation:
             return 403, "application/json", json.dumps({"__type": "AccessDeniedException", "Message": text})
         return 200, "application/json", json.dumps(reported)
 
-    def _stacks(self):
+    def _stacks(self, name):
         if "DescribeStacks" in self.denied:
             text = "User: arn:aws:iam::1:user/a is not authorized to perform: cloudformation:DescribeStacks"
             return 403, "text/xml", _error("AccessDenied", text)
-        if not self.outputs:
-            return 400, "text/xml", _error("ValidationError", f"Stack with id {self.name} does not exist")
+        if not self.outputs or name != self.name:
+            return 400, "text/xml", _error("ValidationError", f"Stack with id {name} does not exist")
         members = "".join(
             f"<member><OutputKey>{key}</OutputKey><OutputValue>{escape(value)}</OutputValue></member>"
             for key, value in self.outputs.items()

@@ -52,6 +52,13 @@ class Deployment:
     flips: bool
     opt_in_tag: tuple[str, str]
     resources: tuple[str, ...] = (ResourceType.EBS,)
+    recorded_stack_name: str | None = None
+    """What CloudFormation calls the stack; None if an earlier version deployed it."""
+
+    @property
+    def stack_name(self) -> str:
+        """What to call the stack when asking CloudFormation: StackSets and others do not use ``name``."""
+        return self.recorded_stack_name or self.name
 
     @classmethod
     def from_document(cls, text: str) -> Self:
@@ -69,6 +76,8 @@ class Deployment:
             # a stack of an earlier version watches volumes only, and does not say so
             resources = document.get("resources", [ResourceType.EBS])
             strings += [tag["key"], tag["value"], *resources]
+            stack_name = document.get("stack")
+            strings += [] if stack_name is None else [stack_name]
             is_listed = isinstance(resources, list) and isinstance(flips, bool)
             if not (is_listed and all(isinstance(string, str) for string in strings)):
                 raise DeploymentError("a value in it is of the wrong kind")
@@ -80,6 +89,7 @@ class Deployment:
             flips=flips,
             opt_in_tag=(tag["key"], tag["value"]),
             resources=tuple(resources),
+            recorded_stack_name=stack_name,
         )
 
 

@@ -109,11 +109,20 @@ def test_a_deployment_record_is_parsed():
 
 
 @pytest.mark.parametrize(
+    ("changes", "stack_name"), [({}, "prod"), ({"stack": "StackSet-prod-1"}, "StackSet-prod-1")]
+)
+def test_a_record_names_its_stack_in_cloudformation_or_it_is_the_deployments_name(changes, stack_name):
+    [record] = find_deployments(FakeSsm(parameter("prod", 9, **changes)))
+    assert (record.read().name, record.read().stack_name) == ("prod", stack_name)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         *("", "{}", "[]", "null", "prod", "7", '"x"'),
         json.dumps(DOCUMENT | {"flips": "yes"}),
         json.dumps(DOCUMENT | {"ledger": None}),
+        json.dumps(DOCUMENT | {"stack": 7}),
         json.dumps(DOCUMENT | {"opt_in_tag": "burstwatch:mode=auto"}),
         json.dumps(DOCUMENT | {"opt_in_tag": {"key": "k"}}),
         json.dumps(DOCUMENT | {"opt_in_tag": {"key": "k", "value": 1}}),

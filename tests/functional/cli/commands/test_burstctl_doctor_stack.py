@@ -135,6 +135,43 @@ def test_a_healthy_stack_and_what_is_queried_about_it(cli, lab, cloudformation):
         ), action
 
 
+def test_a_stack_with_another_name_in_cloudformation(cli, lab, cloudformation):
+    """As CloudFormation names those of a StackSet; in the names of its parts, it shortens that."""
+    cloudformation.name = "StackSet-burstwatch-1a2b3c4d-5e6f"
+    deploy_stack(lab, stack=cloudformation.name)
+    scheduler = lab.client("scheduler")
+    for name in ("Sweep", "Focus"):
+        scheduler.delete_schedule(Name=f"burstwatch-{name}")
+        schedule(scheduler, f"StackSet-burstwatch-1a2b-{name}", "burstwatch-Watch", "create_schedule")
+
+    result = cli.run("doctor", "--json")
+
+    assert result.code == 0
+    assert single_finding(result, "stack")["seen"] == (
+        "burstwatch (StackSet-burstwatch-1a2b3c4d-5e6f in CloudFormation), flips what opted in,"
+        " UPDATE_COMPLETE"
+    )
+    assert [finding["verdict"] for finding in findings_for(result, "schedule")] == ["ok", "ok"]
+    assert {finding["verdict"] for finding in findings_for(result, "functions")} == {"ok"}
+
+
+def test_a_registration_is_only_to_be_deleted_if_nothing_of_its_deployment_is_there(cli, lab, cloudformation):
+    cloudformation.name = "StackSet-burstwatch-1a2b3c4d-5e6f"  # and an earlier version recorded no name
+    remaining = findings_for(cli.run("doctor", "--json"), "stack")[-1]
+    assert "CloudFormation has no stack burstwatch; still there: topic burstwatch, table" in remaining["seen"]
+    assert "delete" not in remaining["fix"]
+    deny(lab, "sns:GetTopicAttributes")
+    assert "delete" not in findings_for(cli.run("doctor", "--json"), "stack")[-1]["fix"]
+
+    lab.faults.clear()
+    reset(lab)
+    deploy_stack(lab)
+    lab.tables.clear()
+    gone = findings_for(cli.run("doctor", "--json"), "stack")[-1]
+    assert "neither its topic nor its ledger is there" in gone["seen"]
+    assert "delete its parameters" in gone["fix"]
+
+
 def permission_rows():
     return [
         line for line in (ROOT / "docs" / "permissions.md").read_text().splitlines() if line.startswith("| ")
