@@ -76,14 +76,20 @@ def parameters_of(stage: StageConfig) -> list[Parameter]:
             _FILES,
             None,
             "The bucket, in this Region, to which upload.sh copied the archives.",
-            _text("[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", "the name of a bucket"),
+            _text(
+                r"(?!.*\.\.)(?!([0-9]+\.){3}[0-9]+$)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
+                "the name of a bucket, such as example-tools",
+            ),
         ),
         Parameter(
             "AssetsPrefix",
             _FILES,
             "burstwatch/",
             "What their keys begin with: the prefix that upload.sh was given.",
-            _text("([A-Za-z0-9._-]+/)*", "empty or end in a slash"),
+            _text(
+                "([A-Za-z0-9._-]+/)*",
+                "empty, or names of letters, digits, '.', '_' and '-', each with a slash after it",
+            ),
         ),
         Parameter(
             "Name",
