@@ -193,7 +193,7 @@ def test_for_a_stack_that_exists_it_prints_an_update_that_keeps_its_parameters(u
     assert "new parameter, which gets its default: Tracing" in done.stderr
 
 
-def test_it_says_if_it_cannot_find_out_whether_the_stack_exists(upload, folder):
+def test_it_reports_that_it_cannot_see_whether_the_stack_exists(upload, folder):
     (folder / "no-stack").write_text("AccessDenied: not authorized\n")
     done = upload("our-tools")
     assert "cannot find out whether the stack burstwatch exists: AccessDenied" in done.stderr
