@@ -10,7 +10,7 @@ DOWNLOADS := build/.artefact-packages
 # what is not written is compiled anew by each of the many processes that the tests start
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check quick format lint prose schemas reference recordings types imports collect unit fuzz coverage mutants synth layer ddprobe packages image man wheel dist lock bench proof docs release clean
+.PHONY: setup demo test check quick format lint prose schemas reference recordings types imports collect unit fuzz coverage mutants synth layer ddprobe packages image man wheel cloudformation dist lock bench proof docs release clean
 .DEFAULT_GOAL := test
 
 # the parts beside .venv need nothing of each other, and mostly wait for downloads
@@ -201,6 +201,12 @@ docs: setup
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --write-all --jobs auto \
 	  --doctree-dir build/site-cache --conf-dir documents/site . build/site
 	@echo "build/site/index.html"
+
+# the plain CloudFormation template with its archives and upload.sh, in build/cloudformation; `make cloudformation
+# STAGE=stage.yaml` for other defaults of its parameters
+cloudformation: setup
+	rm -rf build/cloudformation
+	$(BIN)/python -m infra.plain_files build/cloudformation $(if $(STAGE),--stage $(STAGE))
 
 # everything that people install, in dist/, with checksums, bills of materials and provenance; `make dist STAGE=stage.yaml`
 # for other defaults of the CloudFormation template; needs Debian 12 and rpmbuild

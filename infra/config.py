@@ -303,7 +303,7 @@ class _StageReader:
         try:
             root = yaml.compose(self.path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
         except OSError as error:
-            self.add_fault("", f"cannot be read: {error.strerror}; give -c stage=FILE another path")
+            self.add_fault("", f"cannot be read: {error.strerror}; give the path of the stage file")
         except UnicodeDecodeError as error:
             self.add_fault("", f"not UTF-8 at byte {error.start}; save it as UTF-8")
         except yaml.YAMLError as error:

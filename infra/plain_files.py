@@ -9,12 +9,17 @@ template; ``--stage`` changes the defaults. The same input gives the same bytes.
 
 import argparse
 import json
+import os
 import shutil
 import sys
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
+
+# read when the CDK is imported: node is beside Python, and another one on the PATH may be too old
+os.environ["JSII_NODE"] = os.environ.get("JSII_NODE", str(Path(sys.executable).with_name("node")))
+os.environ["CDK_VALIDATION"] = "false"  # it would examine the stack once for each option
 
 from infra.archive import write_zip
 from infra.conditional_template import MergeError

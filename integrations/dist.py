@@ -13,7 +13,6 @@ The same checkout gives the same bytes. `--stage` changes the defaults of the te
 import argparse
 import gzip
 import json
-import os
 import platform
 import shutil
 import subprocess
@@ -41,6 +40,9 @@ LOCK_FILES = (
     "integrations/container/requirements.txt",
 )
 """What the artefacts are made of beside the checkout, and by which."""
+
+TOOLS = ("git", "dpkg-deb", "rpmbuild")
+"""What the artefacts need beside what the container image needs."""
 
 BUILD_TYPE = "urn:burstwatch:make-dist:1"
 PROVENANCE, CHECKSUMS = "provenance.intoto.json", "SHA256SUMS"
@@ -79,6 +81,7 @@ def build_all(folder: Path, stage: Path | None) -> None:
     """
     if folder.exists() and any(folder.iterdir()) and not (folder / CHECKSUMS).exists():
         raise DistError(f"{folder} has other files in it, which would be deleted; give another folder")
+    check_tools()
     checkout = read_checkout()  # before the scratch folder is in it
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, prefix="building-") as directory:
@@ -95,29 +98,39 @@ def build_all(folder: Path, stage: Path | None) -> None:
         out.rename(folder)
 
 
+def check_tools() -> None:
+    """Whether this machine can build every artefact.
+
+    Raises:
+        DistError: naming what is missing.
+        BuildError: the same, of the container image.
+    """
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if missing:
+        raise DistError(
+            f"{', '.join(missing)} missing: install it, or build the CloudFormation template alone with"
+            " `make cloudformation`"
+        )
+    container.check_tools()
+
+
 def _step(name: str, build: Callable[[], None]) -> None:
     began_at = time.monotonic()
     build()
     print(f"{time.monotonic() - began_at:6.1f} s  {name}", file=sys.stderr)
 
 
-def run(*command: str | Path, environment: dict[str, str] | None = None) -> str:
+def run(*command: str | Path) -> str:
     """What a command prints.
 
     Raises:
-        DistError: it fails; with its last line.
+        DistError: it fails; with all that it says.
     """
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **(environment or {})},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
-        last_line = ((done.stderr + done.stdout).strip().splitlines() or ["no message"])[-1]
-        raise DistError(f"{' '.join(map(str, command[:3]))} failed: {last_line}")
+        # errors last, where people look
+        report = "\n".join(filter(None, (done.stdout.strip(), done.stderr.strip()))) or "no message"
+        raise DistError(f"{' '.join(map(str, command[:3]))} failed:\n{report}")
     return done.stdout
 
 
@@ -136,11 +149,8 @@ def build_packages(out: Path) -> None:
 
 def build_template(folder: Path, stage: Path | None) -> None:
     """The plain CloudFormation template, with its archives and the script that uploads them."""
-    binaries = Path(sys.executable).parent  # node is here
-    # the CDK would examine the stack once for each option; tests/infra examines the result
-    environment = {"CDK_VALIDATION": "false", "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
     options = ["--stage", stage] if stage else []
-    run(sys.executable, "-m", "infra.plain_files", folder, *options, environment=environment)
+    run(sys.executable, "-m", "infra.plain_files", folder, *options)
 
 
 def build_archives(out: Path, template: Path, version: str) -> None:

@@ -156,7 +156,7 @@ def test_a_file_that_is_not_there_is_reported(tmp_path):
     _, [fault] = read_stage(tmp_path / "none.yaml")
     assert (
         str(fault)
-        == f"{tmp_path}/none.yaml: cannot be read: No such file or directory; give -c stage=FILE another path"
+        == f"{tmp_path}/none.yaml: cannot be read: No such file or directory; give the path of the stage file"
     )
 
 

@@ -6,6 +6,7 @@ Each artefact has a test of its own; lab/bench/artefacts/dist.py builds all of t
 import json
 import re
 import subprocess
+import sys
 import zipfile
 
 import pytest
@@ -78,7 +79,7 @@ def test_the_provenance_has_whether_the_checkout_had_uncommitted_changes(tmp_pat
     (checkout / ".gitignore").write_text("dist/\n")
     subprocess.run(["git", "update-index", "--assume-unchanged", ".gitignore"], cwd=checkout, check=True)
     monkeypatch.setattr(dist, "ROOT", checkout)
-    for slow in ("build_packages", "build_template", "build_archives", "build_image"):
+    for slow in ("check_tools", "build_packages", "build_template", "build_archives", "build_image"):
         monkeypatch.setattr(dist, slow, lambda *_: None)
     dist.build_all(checkout / "dist", None)
     provenance = json.loads((checkout / "dist" / dist.PROVENANCE).read_text())
@@ -105,6 +106,7 @@ def test_a_step_that_fails_leaves_what_was_built_before(tmp_path, monkeypatch):
     def fail(_):
         raise dist.DistError("rpmbuild is missing")
 
+    monkeypatch.setattr(dist, "check_tools", lambda: None)
     monkeypatch.setattr(dist, "build_wheel", fail)
     (tmp_path / "dist").mkdir()
     (tmp_path / "dist" / dist.CHECKSUMS).write_text("those of yesterday\n")
@@ -114,6 +116,28 @@ def test_a_step_that_fails_leaves_what_was_built_before(tmp_path, monkeypatch):
     assert (tmp_path / "dist" / dist.CHECKSUMS).read_text() == "those of yesterday\n"
 
 
-def test_a_command_that_fails_is_reported_with_its_last_words():
-    with pytest.raises(dist.DistError, match="git rev-parse nothing-like-it failed: "):
+def test_a_missing_tool_is_named_before_anything_is_built(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(dist.DistError, match="git, dpkg-deb, rpmbuild missing"):
+        dist.build_all(tmp_path / "dist", None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_whole_report_of_a_command_that_fails_is_printed(tmp_path):
+    (tmp_path / "stage.yaml").write_text("flips: maybe\nschedule: perhaps\n")
+    with pytest.raises(dist.DistError, match="failed:\n") as failure:
+        dist.build_template(tmp_path / "out", tmp_path / "stage.yaml")
+    assert "stage.yaml:1: flips: " in str(failure.value)
+    assert "stage.yaml:2: schedule: " in str(failure.value)
+    with pytest.raises(dist.DistError, match=r"(?s)git rev-parse nothing-like-it failed:.*unknown revision"):
         dist.run("git", "rev-parse", "nothing-like-it")
+
+
+def test_a_wrong_stage_is_reported_without_warnings_about_node(tmp_path):
+    command = [sys.executable, "-m", "infra.plain_files", tmp_path / "out", "--stage", tmp_path / "none.yaml"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "error: 1 fault in the configuration",
+        f"  {tmp_path}/none.yaml: cannot be read: No such file or directory; give the path of the stage file",
+    ]
