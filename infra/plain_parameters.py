@@ -29,15 +29,19 @@ class Parameter:
 
     name: str
     group: str
-    default: str | float | None
+    default: str | int | None
     description: str
     constraints: Mapping[str, Any]
 
     def as_template(self) -> dict[str, Any]:
         """As CloudFormation has it."""
-        text = str(self.default).lower() if isinstance(self.default, bool) else str(self.default)
-        default = {} if self.default is None else {"Default": text}
+        default = {} if self.default is None else {"Default": self._default_value()}
         return {"Description": self.description, **default, **self.constraints}
+
+    def _default_value(self) -> str | int | None:
+        if self.constraints["Type"] == "Number":
+            return self.default
+        return str(self.default).lower() if isinstance(self.default, bool) else str(self.default)
 
 
 def check_stage(stage: StageConfig) -> None:
@@ -150,7 +154,11 @@ def parameters_of(stage: StageConfig) -> list[Parameter]:
             _OPERATION,
             stage.lowest_burst_balance_pct or 0,
             "Percent at which CloudWatch's own alarm goes off, $0.10 a month for each volume; 0: no alarm.",
-            {"Type": "Number", "MinValue": 0, "MaxValue": MAX_BALANCE_PCT},
+            # text, because a condition compares it with 0, and as a number 0.0 would be another value
+            _text(
+                f"[0-9]|[1-8][0-9]|9[0-{MAX_BALANCE_PCT % 10}]",
+                f"0, or a whole number from 1 to {MAX_BALANCE_PCT}",
+            ),
         ),
         Parameter("Dashboard", _OPERATION, stage.dashboard, "A dashboard in CloudWatch.", _SWITCH),
         Parameter(

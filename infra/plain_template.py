@@ -32,6 +32,9 @@ The archives are written elsewhere; a copy of what is in them for each stack wou
 # The stack is synthesized with these in place of the values, and they are replaced by references afterwards.
 # So none of its code handles values that are known only when the template is deployed.
 _PLACEHOLDER: Final = re.compile(r"PARAMETER-(\w+)-VALUE")
+_PLACEHOLDER_IN_ID: Final = re.compile(r"PARAMETER(\w+?)VALUE[0-9A-F]{8}$")
+"""The same in the CDK's name for a resource, which is followed by a hash."""
+
 _LOG_RETENTION, _LOWEST_BALANCE = LOG_RETENTION_DAYS[-1], MAX_BALANCE_PCT - 1
 _ARCHITECTURE: Final = next(iter(PLATFORMS))
 _BOUNDARY: Final = "arn:aws:iam::aws:policy/placeholder"
@@ -152,7 +155,7 @@ def make_template(stage: StageConfig, policy: DeployedPolicy, archives: Mapping[
         "Metadata": {"AWS::CloudFormation::Interface": parameter_groups(parameters)},
         "Parameters": {parameter.name: parameter.as_template() for parameter in parameters},
         "Conditions": {option.name: option.condition for option in options} | merged["Conditions"],
-        "Resources": _with_references(_with_archives(merged["Resources"], archives)),
+        "Resources": _with_references(_with_archives(_with_names(merged["Resources"]), archives)),
         "Outputs": _with_references(merged["Outputs"]),
     }
 
@@ -168,6 +171,11 @@ def _synthesize(stage: StageConfig, policy: DeployedPolicy) -> dict[str, Any]:
     for resource in template["Resources"].values():
         resource.pop("Metadata", None)
     return template
+
+
+def _with_names(resources: dict[str, Any]) -> dict[str, Any]:
+    """Names a resource after the parameter that it is made of; nothing refers to those."""
+    return {_PLACEHOLDER_IN_ID.sub(r"\1", name): body for name, body in resources.items()}
 
 
 def _with_archives(resources: dict[str, Any], archives: Mapping[str, str]) -> dict[str, Any]:

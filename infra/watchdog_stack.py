@@ -308,27 +308,32 @@ class WatchdogStack(Stack):
         """Add tags and outputs, and warn if there are no recipients."""
         for key, value in {"project": "burstwatch", **self._stage.tags}.items():
             Tags.of(self).add(key, value)
-        outputs = {
-            "AlertsTopic": self._alerts.topic.topic_arn,
-            "LedgerTable": self._ledger.table_name,
-            "PolicyParameter": self._parameters.policy_name,
-            "ProbeBus": self.event_rules.probe_bus.event_bus_name,
-            "ProbePolicy": self.event_rules.probe_policy,
-            "FailedEventsQueue": self._failed_events_queue.queue_url,
-            "UndeliveredQueue": self._alerts.undelivered_queue.queue_url,
-            **{f"{function.node.id}Function": function.name for function in self._functions},
-            **{f"{function.node.id}Logs": function.log_group_name for function in self._functions},
-        }
+        add = self._add_output
+        add("AlertsTopic", self._alerts.topic.topic_arn, "The topic to which more people can subscribe.")
+        add("LedgerTable", self._ledger.table_name, "The table of the ledger, which outlives the stack.")
+        add("PolicyParameter", self._parameters.policy_name, "Where Parameter Store has the deployed policy.")
+        add("ProbeBus", self.event_rules.probe_bus.event_bus_name, "The event bus to which ddprobe reports.")
+        add("ProbePolicy", self.event_rules.probe_policy, "The IAM policy of instances that run ddprobe.")
+        add("FailedEventsQueue", self._failed_events_queue.queue_url, "Ticks and events that were given up.")
+        add("UndeliveredQueue", self._alerts.undelivered_queue.queue_url, "Alerts that were not delivered.")
+        for function in self._functions:
+            verb = function.node.id
+            add(f"{verb}Function", function.name, f"The function {verb.lower()}.")
+            add(f"{verb}Logs", function.log_group_name, f"The log group of {verb.lower()}.")
         if self._flip_requests:
-            outputs["FlipQueue"] = self._flip_requests.queue.queue_url
-            outputs["DeadFlipsQueue"] = self._flip_requests.dead_letter_queue.queue_url
+            add("FlipQueue", self._flip_requests.queue.queue_url, "Requests to flip a volume.")
+            dead_letters = self._flip_requests.dead_letter_queue.queue_url
+            add("DeadFlipsQueue", dead_letters, "Flip requests that could not be processed.")
         if self._alerts.chat_topic:
-            outputs["ChatTopic"] = self._alerts.chat_topic.topic_arn
-        for output, value in outputs.items():
-            CfnOutput(self, f"{output}Output", value=value).override_logical_id(output)
+            topic = self._alerts.chat_topic.topic_arn
+            add("ChatTopic", topic, "The topic for Amazon Q Developer in chat applications.")
         if not self._stage.recipients.has_any:
             Annotations.of(self).add_warning_v2(
                 "burstwatch:nobody-listens",
                 "no one receives the alerts of this stack; name recipients in a stage file"
                 " (docs/deploying.md), or subscribe to its AlertsTopic",
             )
+
+    def _add_output(self, name: str, value: str, description: str) -> None:
+        output = CfnOutput(self, f"{name}Output", value=value, description=description)
+        output.override_logical_id(name)

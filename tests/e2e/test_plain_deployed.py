@@ -156,7 +156,7 @@ def test_the_page_lists_every_parameter_with_its_default():
     page = (ROOT / "docs" / "cloudformation.md").read_text()
     for parameter in parameters_of(StageConfig()):
         [row] = [line for line in page.splitlines() if line.startswith(f"| `{parameter.name}` |")]
-        default = parameter.as_template().get("Default", "required") or "empty"
+        default = str(parameter.as_template().get("Default", "required")) or "empty"
         assert default in row.split("|")[2]
         assert parameter.description in row
 

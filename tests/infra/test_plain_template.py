@@ -131,6 +131,43 @@ def test_it_needs_no_bootstrap(plain):
     assert "BootstrapVersion" not in text
 
 
+def test_nothing_in_it_has_a_name_of_the_generator(plain):
+    assert "PARAMETER" not in json.dumps(plain)
+    emails = [name for name, body in plain["Resources"].items() if body["Type"] == "AWS::SNS::Subscription"]
+    assert sorted(emails)[:3] == ["AlertsToEmail1", "AlertsToEmail2", "AlertsToEmail3"]
+
+
+def test_every_output_has_a_description(plain):
+    descriptions = [output["Description"] for output in plain["Outputs"].values()]
+    assert len(set(descriptions)) == len(descriptions)
+
+
+def test_a_number_is_written_as_a_number(plain):
+    numbers = {name: body for name, body in plain["Parameters"].items() if body["Type"] == "Number"}
+    assert numbers["LogRetentionDays"]["Default"] == 30
+    for body in numbers.values():
+        values = [body["Default"], *body.get("AllowedValues", [])]
+        assert all(isinstance(value, int) for value in values)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "accepted", "refused"),
+    [
+        ("AssetsBucket", ["example-tools", "a.b-c"], ["a..b", "192.168.0.1", "Example", "ab"]),
+        (
+            "LowestBurstBalance",
+            ["0", "1", "20", "95"],
+            ["0.0", "00", "20.5", "96", "off"],
+        ),
+        ("Name", ["burstwatch"], ["deployments", "1a"]),
+    ],
+)
+def test_values_that_would_fail_later_are_refused(plain, parameter, accepted, refused):
+    pattern = plain["Parameters"][parameter]["AllowedPattern"]
+    assert all(re.fullmatch(pattern, value) for value in accepted)
+    assert not any(re.fullmatch(pattern, value) for value in refused)
+
+
 def test_it_fits_the_limits_of_cloudformation(plain):
     """Source: AWS CloudFormation user guide, "Understand CloudFormation quotas"."""
     assert len(json.dumps(plain, indent=1)) < 1_000_000
