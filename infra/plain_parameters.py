@@ -53,7 +53,10 @@ def check_stage(stage: StageConfig) -> None:
     boundary, secret = stage.permissions_boundary or "arn:", stage.recipients.slack_secret or ""
     unsupported = {
         "account": (stage.account, "CloudFormation deploys into the account of its caller; leave it out"),
-        "regions": (stage.regions, "CloudFormation deploys into one Region at a time; leave it out"),
+        "regions": (
+            len(stage.regions) > 1,
+            "a template is deployed into the Region of its bucket; leave them out, and upload it in each",
+        ),
         "tags": (stage.tags, "give them to create-stack with --tags"),
         "recipients.emails": (
             len(stage.recipients.emails) > MAX_EMAILS,

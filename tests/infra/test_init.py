@@ -1,6 +1,7 @@
 """burstctl init: what it writes is a stage that synthesizes, and what it shows is what that stage deploys."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -12,8 +13,9 @@ from burstctl.init.preview import count_resources
 from burstctl.init.stack_summary import SUMMARY_FILE, read_summary
 from burstwatch.adapters.policy.yaml_file import read_policy
 from burstwatch.core.resource_type import ResourceType
-from infra.config import Recipients, read_stage
+from infra.config import Recipients, StageError, read_stage
 from infra.permissions import READS_OF_KINDS
+from infra.plain_parameters import check_stage, parameters_of
 from infra.policy import read_configuration
 from support.bench_loader import load_bench
 from support.synthesized_stacks import default_stack
@@ -45,6 +47,17 @@ def alerts_only_stack(tmp_path_factory):
     synthesize(write(folder, ALERTS_ONLY), folder / "out", whole=False)
     [path] = (folder / "out").glob("*.template.json")
     return Synthesized(template=json.loads(path.read_text()), folder=folder / "out")
+
+
+def test_its_files_are_taken_by_the_plain_template_unless_they_name_several_regions(tmp_path):
+    stage, _ = read_configuration(write(tmp_path, ALERTS_ONLY))
+    check_stage(stage)
+    emails = {parameter.name: parameter.default for parameter in parameters_of(stage)}
+    assert (emails["Email1"], emails["Email2"]) == ("oncall@example.com", "storage@example.com")
+
+    several = replace(ALERTS_ONLY, regions=("eu-central-1", "us-east-1"))
+    with pytest.raises(StageError, match="regions: a template is deployed into the Region of its bucket"):
+        check_stage(read_configuration(write(tmp_path, several))[0])
 
 
 def summarise(stack):
