@@ -1,7 +1,11 @@
 """The Terraform module: its syntax, and that it passes on what the template takes."""
 
+import json
+import os
 import re
 import shlex
+import shutil
+import subprocess
 
 import hcl2
 import pytest
@@ -60,6 +64,91 @@ def test_its_variables_are_the_parameters_of_the_template():
         assert variable.get("default") == parameter.default
         if parameter.name not in RENAMED:
             assert variable["description"] == parameter.description
+
+
+LOOKAHEAD = re.compile(r"\(\?!((?:[^()]|\([^()]*\))*)\)")
+"""What a pattern of CloudFormation's excludes; those of Terraform have nothing for that."""
+
+
+def validation_of(parameter):
+    """The condition and the message that a variable has for the constraints of its parameter."""
+    name, constraints = variable_of(parameter.name), parameter.constraints
+    value = f"var.{name}"
+    if "AllowedPattern" not in constraints:
+        values = constraints["AllowedValues"]
+        return f"contains({json.dumps(values)}, {value})", f"be one of {', '.join(map(str, values))}"
+    if isinstance(parameter.default, int):
+        value = f"tostring({value})"
+    pattern = LOOKAHEAD.sub("", constraints["AllowedPattern"])
+    condition = f"can(regex({json.dumps(f'^({pattern})$')}, {value}))"
+    if excluded := "|".join(LOOKAHEAD.findall(constraints["AllowedPattern"])):
+        condition += f" && !can(regex({json.dumps(f'^({excluded})')}, {value}))"
+    return condition, constraints["ConstraintDescription"].removeprefix("must ")
+
+
+def test_its_variables_take_what_the_parameters_take():
+    text = (MODULE / "variables.tf").read_text()
+    for parameter in parameters_of(StageConfig()):
+        if isinstance(parameter.default, bool):
+            continue
+        name = variable_of(parameter.name)
+        condition, expectation = validation_of(parameter)
+        [block] = re.findall(rf'^variable "{name}" {{\n(.*?)^}}', text, re.MULTILINE | re.DOTALL)
+        assert f"    condition     = {condition}\n" in block
+        assert f'    error_message = "{name} must {expectation}."\n' in block
+
+
+needs_terraform = pytest.mark.skipif(
+    shutil.which("terraform") is None, reason="this machine has no terraform"
+)
+
+
+def run_terraform(*arguments, folder):
+    """Without configuration, and without asking HashiCorp for a newer version."""
+    own = {"TF_CLI_CONFIG_FILE": os.devnull, "CHECKPOINT_DISABLE": "1"}
+    return subprocess.run(
+        ["terraform", *arguments],
+        cwd=folder,
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@needs_terraform
+def test_terraform_finds_it_formatted():
+    done = run_terraform("fmt", "-check", "-diff", "-recursive", folder=MODULE)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_terraform
+@pytest.mark.parametrize(
+    ("name", "accepted", "refused"),
+    [
+        ("bucket", ["our-tools", "a.b-c"], ["a..b", "192.168.0.1", "Ours"]),
+        ("prefix", ["", "a/b.c/"], ["/", "tools", "my prefix/"]),
+        ("name", ["prod-2"], ["deployments", "2nd"]),
+        ("stack_name", ["prod-2"], ["2nd"]),
+        ("email1", ["", "a@example.com"], ["a b@example.com"]),
+        ("slack_secret", ["", "burstwatch/slack"], ["https://hooks.slack.com/services/T/B/x"]),
+        ("lowest_burst_balance", ["0", "0.0", "95"], ["0.5", "96", "-1"]),
+        ("log_retention_days", ["30"], ["2"]),
+        ("architecture", ["x86_64"], ["amd64"]),
+        ("existing_ledger", ["", "burstwatch-Ledger-1ABC"], ["a b"]),
+        ("permissions_boundary", ["", "arn:aws:iam::123456789012:policy/team/b"], ["team/b"]),
+    ],
+)
+def test_terraform_refuses_a_wrong_value_in_the_plan(tmp_path, name, accepted, refused):
+    """The variables alone need no provider."""
+    shutil.copy(MODULE / "variables.tf", tmp_path)
+    for value in (*accepted, *refused):
+        values = {"bucket": "our-tools", name: value}
+        options = [f"-var={key}={item}" for key, item in values.items()]
+        done = run_terraform("plan", "-no-color", "-input=false", *options, folder=tmp_path)
+        assert (done.returncode == 0) == (value in accepted), (value, done.stdout + done.stderr)
+        if value in refused:
+            assert f"{name} must " in done.stderr
 
 
 def test_it_passes_every_parameter_on():
