@@ -6,8 +6,9 @@ FOLDER, `dist` by default, is emptied first. It gets the wheel and its source ar
 the plain CloudFormation template, the Terraform module, the Helm chart and the packages of ddprobe. It also
 gets bills of materials (CycloneDX), what all of it was built from (SLSA provenance, unsigned), and checksums.
 
-The same checkout gives the same bytes. `--stage` changes the defaults of the template. Needed is what
-`make image` needs, and rpmbuild.
+The same checkout and the same packages of Debian give the same bytes. apt offers the newest, so those
+of another day may differ: the provenance lists them with their checksums. `--stage` changes the defaults of
+the template. Needed is what `make image` needs, and rpmbuild.
 """
 
 import argparse
@@ -237,7 +238,7 @@ def layer_components() -> Iterator[container.Component]:
 
 
 def provenance(checksums: dict[str, str], checkout: Checkout) -> dict[str, object]:
-    """From which commit and pinned packages they were built, as in-toto and SLSA have it, without a time."""
+    """From which commit and packages they were built, as in-toto and SLSA have it, without a time."""
     return {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{"name": name, "digest": {"sha256": checksum}} for name, checksum in checksums.items()],
@@ -255,6 +256,10 @@ def provenance(checksums: dict[str, str], checkout: Checkout) -> dict[str, objec
                     *(
                         {"name": name, "digest": {"sha256": container.sha256((ROOT / name).read_bytes())}}
                         for name in LOCK_FILES
+                    ),
+                    *(
+                        {"name": path.name, "digest": {"sha256": container.sha256(path.read_bytes())}}
+                        for path in sorted(container.PACKAGES.glob("*.deb"))
                     ),
                 ],
             },

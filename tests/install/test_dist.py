@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from hashlib import sha256
 
 import pytest
 from integrations import dist
@@ -51,7 +52,9 @@ def test_the_terraform_archive_has_the_template_where_the_module_looks_for_it(ou
     assert mode & 0o111
 
 
-def test_every_file_is_in_the_checksums_and_in_the_provenance(out):
+def test_every_file_is_in_the_checksums_and_in_the_provenance(out, tmp_path, monkeypatch):
+    monkeypatch.setattr(dist.container, "PACKAGES", tmp_path)
+    (tmp_path / "libc6_2.36_amd64.deb").write_bytes(b"what apt offered")
     dist.describe(out, "1.2.3", dist.read_checkout())
     checked = subprocess.run(
         ["sha256sum", "--check", dist.CHECKSUMS], cwd=out, capture_output=True, check=True
@@ -63,10 +66,12 @@ def test_every_file_is_in_the_checksums_and_in_the_provenance(out):
     provenance = json.loads((out / dist.PROVENANCE).read_text())
     subjects = {subject["name"] for subject in provenance["subject"]}
     assert subjects == names - {dist.CHECKSUMS, dist.PROVENANCE}
-    checkout, *locks = provenance["predicate"]["buildDefinition"]["resolvedDependencies"]
+    checkout, *locks, package = provenance["predicate"]["buildDefinition"]["resolvedDependencies"]
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert checkout["digest"]["gitCommit"] == head.stdout.strip()
     assert {lock["name"] for lock in locks} == set(dist.LOCK_FILES)
+    digest = sha256(b"what apt offered").hexdigest()
+    assert package == {"name": "libc6_2.36_amd64.deb", "digest": {"sha256": digest}}
 
 
 @pytest.mark.parametrize("is_changed", [False, True])
