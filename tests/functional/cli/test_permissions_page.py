@@ -167,3 +167,25 @@ def test_who_deploys_may_create_every_part_of_the_stack():
     services = {name.lower() for name in re.findall(r"AWS::(\w+)::", types)} - {"cdk"}
     allowed = {action.partition(":")[0] for action in allowed_actions("To deploy")}
     assert services <= allowed
+
+
+UPLOADS = {
+    "get-bucket-location": "s3:GetBucketLocation",
+    "put-object": "s3:PutObject",
+    "describe-stacks": "cloudformation:*",
+}
+
+
+def test_who_deploys_without_the_cdk_may_do_what_the_script_does_and_what_the_cdk_may():
+    _, of_the_cdk, plain, terraform = policies("To deploy")
+    statements = {statement["Sid"]: statement for statement in plain["Statement"]}
+    for common in of_the_cdk["Statement"]:
+        if common["Sid"] != "ReadAssets":
+            assert statements[common["Sid"]] == common
+    allowed = {action for s in statements.values() for action in [*s["Action"]]} | {"cloudformation:*"}
+    script = (ROOT / "infra" / "upload.sh").read_text()
+    called = set(re.findall(r"\baws (?:s3api|cloudformation) ([a-z][a-z-]+)", script))
+    assert called == set(UPLOADS)
+    assert {UPLOADS[operation] for operation in called} | {"s3:CreateBucket", "s3:GetObject"} <= allowed
+    added = {action for s in terraform["Statement"] for action in s["Action"]}
+    assert {"s3:GetObjectTagging", "s3:ListBucket", "s3:DeleteObject"} <= added
