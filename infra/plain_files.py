@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Final
 
 # read when the CDK is imported: node is beside Python, and another one on the PATH may be too old
-os.environ["JSII_NODE"] = os.environ.get("JSII_NODE", str(Path(sys.executable).with_name("node")))
+os.environ["JSII_NODE"] = (
+    os.environ.get("JSII_NODE") or shutil.which("node", path=Path(sys.executable).parent) or "node"
+)
 os.environ["CDK_VALIDATION"] = "false"  # it would examine the stack once for each option
 
 from infra.archive import write_zip
