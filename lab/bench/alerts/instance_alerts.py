@@ -262,7 +262,7 @@ def watch(
             continue
         if kind.is_in_credits:
             series = replace(series, values=tuple(map(bucket.credits_in, series.values)))
-        reading = BucketReading(balance=series, was_seen=True)
+        reading = BucketReading(balance=series)
         assessment = assess_resource(resource, kind, reading, now_s=now_s, telemetry=policy.telemetry)
         decision = decide(
             assessment,

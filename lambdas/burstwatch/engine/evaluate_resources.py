@@ -10,7 +10,7 @@ from typing import Final
 from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.core.alerts.drain_message import describe_drain_cause
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
-from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
+from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource, is_silent_for_days
 from burstwatch.core.assessment.resource import AdvisedResource
 from burstwatch.core.assessment.resource_buckets import bucket_kinds_of
 from burstwatch.core.assessment.severity import Level, classify
@@ -18,6 +18,7 @@ from burstwatch.core.buckets.series import Series
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import silencing_hold
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.bucket_policy import wanted_lead
 from burstwatch.core.resource_type import ResourceType, is_volume_subject, resource_id_in, type_of_id
 from burstwatch.core.tag_keys import IGNORE
@@ -135,11 +136,12 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueBucket]) -> list[D
 
     for subject, due_bucket in buckets.items():
         assess_again(subject, _reading(watch_pass, due_bucket, balances.get(subject)))
-    # A metric that is missing while the resource publishes others is one that its type does not have.
+    # A metric that is missing for days while the resource publishes others is one that it does not have.
     silent = [
         buckets[subject]
         for subject, assessment in assessments.items()
-        if assessment.unknown_reason is UnknownReason.TELEMETRY_GAP and not readings[subject].was_seen
+        if assessment.unknown_reason is UnknownReason.TELEMETRY_GAP
+        and is_silent_for_days(readings[subject].silent_since_s, collector.now_s)
     ]
     gap_s = watch_pass.services.policy.telemetry.gap_after.total_seconds()
     active = collector.buckets_with_companion(silent, gap_s)
@@ -256,8 +258,16 @@ def _reading(
         read_error=series_or_failure.problem if isinstance(series_or_failure, AwsFailure) else None,
         arrived_at_s=now_s if has_arrived else arrived_at_s,
         named_at_s=named_at_s,
-        was_seen=state is not None and state.reading.balance_at_s is not None,
+        silent_since_s=_silent_since_s(state),
     )
+
+
+def _silent_since_s(state: VolumeState | None) -> int | None:
+    """Since when polls have found no balance of this bucket; None if one was found earlier."""
+    if state is None or state.reading.balance_at_s is not None:
+        return None
+    is_silent = state.reading.unknown_reason in (UnknownReason.TELEMETRY_GAP, UnknownReason.NO_SUCH_BUCKET)
+    return state.reading.unknown_since_s if is_silent else None
 
 
 def _assess(watch_pass: WatchPass, due_bucket: DueBucket, reading: BucketReading) -> Assessment:

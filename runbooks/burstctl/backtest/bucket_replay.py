@@ -114,7 +114,7 @@ def _poll(
     assessment = assess_resource(
         due.resource,
         due.kind,
-        BucketReading(balance=visible, was_seen=True),
+        BucketReading(balance=visible),
         now_s=now_s,
         telemetry=policy.telemetry,
     )

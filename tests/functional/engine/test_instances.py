@@ -363,15 +363,86 @@ def test_an_unknown_type_has_no_bucket_and_is_reported_once(aws, watch, recorder
     assert sum(aws.read_metrics.values()) == 0
 
 
-def test_a_type_that_publishes_no_balance_beside_other_metrics_is_read_once_a_day(aws, watch, recorder):
+def first_alert_at_s(aws, watch, recorder, level, hours=26):
+    """When the first alert of this level about the I/O bucket is sent; None if none is."""
+    for _ in range(hours * 60):
+        tick(watch, aws)
+        levels = {alert.level for alert in recorder.alerts if alert.resource["bucket"] == "instance-io"}
+        if level in levels:
+            return aws.now_s
+    return None
+
+
+def test_a_calm_balance_that_is_missing_for_a_while_is_a_gap_and_its_drain_is_noticed(aws, watch, recorder):
+    aws.add()
+    calm(aws)
+    aws.sums = {"EBSReadOps": constant(300 * 500), "EBSWriteOps": constant(300 * 500)}
+    tick(watch, aws, 120)
+    gap_s = range(aws.now_s + 1, aws.now_s + 46 * 60)
+    drains = falling(0.5, since_s=gap_s[-1] + 10 * 60)
+    aws.balances["i-0a1", "EBSIOBalance%"] = lambda at_s: None if at_s in gap_s else drains(at_s)
+    warned_at_s = first_alert_at_s(aws, watch, recorder, Level.WARNING)
+    assert gap_s[-1] + 210 * 60 - warned_at_s >= 30 * 60  # empty 210 min after the gap
+    kinds = [alert.kind for alert in recorder.alerts]
+    assert kinds == [AlertKind.TELEMETRY_GAP, AlertKind.RECOVERED, AlertKind.DRAINING]
+
+
+def test_a_gap_under_detailed_monitoring_is_no_fault_and_the_drain_after_it_is_noticed(aws, watch, recorder):
+    """AWS does not document that detailed monitoring ends the balance: it may come all the time."""
+    aws.add(has_detailed_monitoring=True)
+    calm(aws)
+    tick(watch, aws, 120)
+    gap_s = range(aws.now_s + 1, aws.now_s + 46 * 60)
+    drains = falling(0.5, since_s=gap_s[-1] + 10 * 60)
+    aws.balances["i-0a1", "EBSIOBalance%"] = lambda at_s: None if at_s in gap_s else drains(at_s)
+    warned_at_s = first_alert_at_s(aws, watch, recorder, Level.WARNING)
+    assert gap_s[-1] + 210 * 60 - warned_at_s >= 30 * 60
+    assert [alert.kind for alert in recorder.alerts] == [AlertKind.DRAINING]
+
+
+def test_a_new_instance_whose_balance_begins_late_is_watched_without_an_alert(aws, watch, recorder):
+    aws.add()
+    calm(aws)
+    aws.sums = {"EBSReadOps": constant(300 * 500), "EBSWriteOps": constant(300 * 500)}
+    tick(watch, aws, 30)
+    launched_at_s = aws.now_s
+    aws.add("i-0b2", launched_at=datetime.fromtimestamp(launched_at_s, UTC))
+    drains = falling(0.5, since_s=launched_at_s + 60 * 60)
+    begins_at_s = launched_at_s + 20 * 60
+    aws.balances["i-0b2", "EBSByteBalance%"] = lambda at_s: 100.0 if at_s > launched_at_s + 300 else None
+    aws.balances["i-0b2", "EBSIOBalance%"] = lambda at_s: drains(at_s) if at_s > begins_at_s else None
+    warned_at_s = first_alert_at_s(aws, watch, recorder, Level.WARNING)
+    assert launched_at_s + 260 * 60 - warned_at_s >= 30 * 60  # empty 200 min after the drain began
+    assert [alert.kind for alert in recorder.alerts] == [AlertKind.DRAINING]
+
+
+def test_a_balance_that_is_missing_for_days_beside_other_metrics_is_read_once_a_day(aws, watch, recorder):
+    """EC2 shows that m5.large bursts: until then it is a gap, read as often as any calm bucket."""
     aws.add()
     aws.balances["i-0a1", "EBSReadOps"] = constant(1.0)
     tick(watch, aws, 60)
+    assert set(reasons(assess_volumes(watch, now_s=aws.now_s)).values()) == {UnknownReason.TELEMETRY_GAP}
+    assert [alert.kind for alert in recorder.alerts] == [AlertKind.TELEMETRY_GAP] * 2
+    aws.read_metrics.clear()
+    tick(watch, aws, 24 * 60)
+    assert sum(aws.read_metrics.values()) * 30 * 0.01 / 1_000 <= 0.18
+    assert aws.read_metrics["EBSReadOps"] == 0
+    tick(watch, aws, 49 * 60)
     assert set(reasons(assess_volumes(watch, now_s=aws.now_s)).values()) == {UnknownReason.NO_SUCH_BUCKET}
     aws.read_metrics.clear()
     tick(watch, aws, 24 * 60)
     assert aws.read_metrics["EBSIOBalance%"] == 1
-    assert recorder.alerts == []
+    assert [alert.kind for alert in recorder.alerts[2:]] == [AlertKind.RECOVERED] * 2
+
+
+def test_a_type_that_sustains_its_maximum_is_never_read(aws, watch, recorder):
+    aws.limits["m5.large"] = replace(
+        M5_LARGE, baseline_iops=18_750, baseline_throughput_mib_s=M5_LARGE.max_throughput_mib_s
+    )
+    aws.add(volumes=9)
+    tick(watch, aws, 24 * 60)
+    assert set(reasons(assess_volumes(watch, now_s=aws.now_s)).values()) == {UnknownReason.NO_SUCH_BUCKET}
+    assert (sum(aws.read_metrics.values()), recorder.alerts, watch.ledger.states()) == (0, [], {})
 
 
 def test_a_missing_metric_under_detailed_monitoring_is_no_fault_and_is_never_full(aws, watch, recorder):

@@ -16,6 +16,13 @@ from burstwatch.core.policy.policy import TelemetryPolicy
 METRIC_LATENESS_S: Final = 5 * PERIOD_S
 """A judgement: how late a datapoint may be, because AWS documents no delay."""
 
+_DAY_S: Final = 24 * 3600
+NO_METRIC_AFTER_S: Final = 3 * _DAY_S
+"""A judgement: a balance that no poll has found for this long, beside other metrics, is never published.
+
+EC2 shows a baseline below the maximum for a few types more than AWS publishes balances for.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketReading:
@@ -27,7 +34,8 @@ class BucketReading:
         load: sums of what the bucket counts, by the period; None if they were not read.
         publishes_others: whether CloudWatch has recent datapoints of the companion of its metric; None if
             that was not read.
-        was_seen: whether an earlier poll saw a balance of this bucket.
+        silent_since_s: since when polls have found no balance; None if none is missing, or if one was found
+            earlier: then it is published.
         arrived_at_s: when the resource was found new or changed; None if that is long ago.
         named_at_s: when it was first seen under its present name; None if it has had no other. CloudWatch
             knows it by its name, and what is older there may be that of another resource.
@@ -37,7 +45,7 @@ class BucketReading:
     read_error: str | None = None
     load: Series | None = None
     publishes_others: bool | None = None
-    was_seen: bool = False
+    silent_since_s: int | None = None
     arrived_at_s: int | None = None
     named_at_s: int | None = None
 
@@ -53,7 +61,8 @@ def assess_resource(
     """Turn the reading of one poll into facts about one bucket.
 
     AWS publishes the balances of instances for basic monitoring only, and for some types only. So a missing
-    one proves nothing, and is never read as full.
+    one proves nothing, and is never read as full. Types that sustain their maximum have no balance, and are
+    not polled. Of any other type, a balance counts as missing until it has been missing for days.
     """
     bucket = bucket_or_unknown(resource, kind)
 
@@ -95,6 +104,14 @@ def assess_resource(
     )
 
 
+def is_silent_for_days(silent_since_s: int | None, now_s: float, *, since_s: float = 0) -> bool:
+    """Whether no poll has found a balance for so long that it may never be published.
+
+    Only the silence after ``since_s`` counts, such as the launch of an instance.
+    """
+    return silent_since_s is not None and now_s - max(silent_since_s, since_s) >= NO_METRIC_AFTER_S
+
+
 def settled_by_s(kind: BucketKind, now_s: float) -> float:
     """Until when a period is complete: one that consists of shorter ones lacks those that are late."""
     return now_s - METRIC_LATENESS_S if kind.is_aggregated else now_s
@@ -114,24 +131,26 @@ def _missing_datapoint_reason(
     now_s: float,
     telemetry: TelemetryPolicy,
 ) -> tuple[UnknownReason, str | None]:
-    started_at_s = max(started_at(resource).timestamp(), reading.arrived_at_s or 0, reading.named_at_s or 0)
-    # Under the name that it had before, it had datapoints: without any, it is a gap only when one is due.
-    named_s = now_s - (reading.named_at_s or 0)
-    if (
+    known_since_s = max(started_at(resource).timestamp(), reading.named_at_s or 0)
+    started_at_s = max(known_since_s, reading.arrived_at_s or 0)
+    is_long_silent = is_silent_for_days(reading.silent_since_s, now_s, since_s=known_since_s)
+    # Under its former name it had datapoints: without any, it is a gap only when one is due. The balances of
+    # instances come every five minutes, so they take longer to begin.
+    gap_since_s = known_since_s if kind.companion else reading.named_at_s or 0
+    is_new = (
         now_s - started_at_s < telemetry.too_new.total_seconds()
-        or named_s < telemetry.gap_after.total_seconds()
-    ):
+        or now_s - gap_since_s < telemetry.gap_after.total_seconds()
+    )
+    if is_new and not is_long_silent:
         return UnknownReason.TOO_NEW, None
     if isinstance(resource, Instance) and resource.has_detailed_monitoring:
         return (
             UnknownReason.DETAILED_MONITORING,
             f"no datapoint; AWS publishes {kind.metric} for basic monitoring only, and it has detailed",
         )
-    if reading.publishes_others and not reading.was_seen:
-        return (
-            UnknownReason.NO_SUCH_BUCKET,
-            f"CloudWatch has other metrics of it and no {kind.metric}: {type_name_of(resource)} has none",
-        )
+    if reading.publishes_others and is_long_silent:
+        silence = f"CloudWatch has other metrics, and no {kind.metric} for {NO_METRIC_AFTER_S // _DAY_S} days"
+        return UnknownReason.NO_SUCH_BUCKET, f"{silence}: {type_name_of(resource)} is taken to have none"
     minutes = min(telemetry.gap_after.total_seconds(), now_s - started_at_s) / 60
     return UnknownReason.TELEMETRY_GAP, f"no datapoint for {minutes:.0f} min while {_alive(resource)}"
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.assess_resource import is_silent_for_days
 from burstwatch.core.assessment.resource import AdvisedResource, lasting_id_of
 from burstwatch.core.assessment.resource_buckets import (
     bucket_kinds_of,
@@ -23,7 +24,7 @@ from burstwatch.core.watch.cadence import RECHECK_INTERVAL_S, sweep_ticks
 from burstwatch.core.watch.due_volumes import SweepTicks, fingerprint_of
 
 _RARELY_POLLED: Final = frozenset({UnknownReason.NO_SUCH_BUCKET, UnknownReason.DETAILED_MONITORING})
-"""AWS publishes nothing while this lasts: one poll a day shows when it is over."""
+"""Once AWS has published nothing for days, one poll a day shows when that is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +98,18 @@ def due_buckets_in_sweep(
         elif state is not None and state.next_poll_at_s is not None:
             if due.subject in focused:
                 yield due
-        elif ticks_due.include(due.subject, _ticks_between_polls(due, state, policies)):
+        elif ticks_due.include(due.subject, _ticks_between_polls(due, state, policies, sweep_at_s)):
             yield due
 
 
-def _ticks_between_polls(due: DueBucket, state: VolumeState | None, policies: BucketPolicies) -> int:
-    if state is not None and state.reading.unknown_reason in _RARELY_POLLED:
+def _ticks_between_polls(
+    due: DueBucket, state: VolumeState | None, policies: BucketPolicies, sweep_at_s: int
+) -> int:
+    if (
+        state is not None
+        and state.reading.unknown_reason in _RARELY_POLLED
+        and is_silent_for_days(state.reading.unknown_since_s, sweep_at_s)
+    ):
         return RECHECK_INTERVAL_S // policies.sweep_tick_s
     return _sweep_ticks(due, policies)
 

@@ -1,6 +1,7 @@
 """What a poll read of a volume, and what the state remembers of it."""
 
 from dataclasses import replace
+from typing import Final
 
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.resource import lasting_id_of
@@ -10,6 +11,9 @@ from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import EXTERNAL, ModificationUse
 from burstwatch.core.ledger.volume_state import LastReading, Presence, VolumeState
 from burstwatch.core.policy.policy import CadencePolicy, Policy
+
+_SILENT: Final = {UnknownReason.TELEMETRY_GAP, UnknownReason.NO_SUCH_BUCKET}
+"""A gap that lasts for days becomes the other: the silence is the same."""
 
 
 def without_stale_balance(assessment: Assessment, state: VolumeState) -> Assessment:
@@ -110,11 +114,12 @@ def _next_reading(old_reading: LastReading, assessment: Assessment, now_s: int) 
     if reason is None:
         assert assessment.sample is not None
         return LastReading(balance_pct=assessment.sample.value, balance_at_s=assessment.sample.end_at_s)
+    lasts = reason is old_reading.unknown_reason or {reason, old_reading.unknown_reason} == _SILENT
     is_full = reason is UnknownReason.DETACHED and _is_refilled(assessment, old_reading, now_s)
     return replace(
         LastReading() if is_full else old_reading,
         unknown_reason=reason,
-        unknown_since_s=old_reading.unknown_since_s if old_reading.unknown_reason is reason else now_s,
+        unknown_since_s=old_reading.unknown_since_s if lasts else now_s,
     )
 
 

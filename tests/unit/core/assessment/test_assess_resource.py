@@ -23,6 +23,11 @@ TWO_VOLUMES = tuple(
 GAP = Series(period_s=300)
 
 
+def silent_for(days):
+    silent_since_s = int(at("12:00") - days * 86_400)
+    return {"balance": GAP, "publishes_others": True, "silent_since_s": silent_since_s}
+
+
 def assess(balance=None, *, instance=None, kind=INSTANCE_IO, now="12:00", **reading):
     return assess_resource(
         instance or an_instance(ceilings=TWO_VOLUMES),
@@ -88,11 +93,15 @@ def test_the_proof_is_a_sentence_with_the_sum_of_the_volumes(changes, kind, sent
         ({"launched_at": NOON - timedelta(minutes=14)}, {"balance": GAP}, UnknownReason.TOO_NEW),
         ({}, {"balance": GAP, "arrived_at_s": int(at("11:50"))}, UnknownReason.TOO_NEW),
         ({"has_detailed_monitoring": True}, {"balance": GAP}, UnknownReason.DETAILED_MONITORING),
-        ({}, {"balance": GAP, "publishes_others": True}, UnknownReason.NO_SUCH_BUCKET),
-        ({}, {"balance": GAP, "publishes_others": False}, UnknownReason.TELEMETRY_GAP),
+        ({"launched_at": NOON - timedelta(minutes=29)}, {"balance": GAP}, UnknownReason.TOO_NEW),
         ({}, {"balance": GAP}, UnknownReason.TELEMETRY_GAP),
-        # it was there before: then its type has it, and it is missing
-        ({}, {"balance": GAP, "publishes_others": True, "was_seen": True}, UnknownReason.TELEMETRY_GAP),
+        # m5.large can burst, so its balance is missing until that has lasted for days
+        ({}, {"balance": GAP, "publishes_others": True}, UnknownReason.TELEMETRY_GAP),
+        ({}, silent_for(days=2.9), UnknownReason.TELEMETRY_GAP),
+        ({}, silent_for(days=3), UnknownReason.NO_SUCH_BUCKET),
+        ({}, silent_for(days=3) | {"publishes_others": False}, UnknownReason.TELEMETRY_GAP),
+        ({}, silent_for(days=3) | {"arrived_at_s": int(at("11:50"))}, UnknownReason.NO_SUCH_BUCKET),
+        ({"launched_at": NOON - timedelta(hours=1)}, silent_for(days=3), UnknownReason.TELEMETRY_GAP),
     ],
 )
 def test_a_missing_balance_has_a_reason_and_is_never_full(changes, reading, reason):
