@@ -245,6 +245,13 @@ class SimulatedDatabase(MeteredResource):
         self.namings.append(Naming(identifier, self.at_s))
         self.facts = replace(self.facts, identifier=identifier)
 
+    def set_class(self, instance_class: str) -> None:
+        """Have another class from now on, whose buckets are full: they are those of another host."""
+        self.facts = replace(self.facts, instance_class=instance_class)
+        self._set_limits()
+        for name in {CLASS_IO, CLASS_THROUGHPUT} & self.pools.keys():
+            self.set_balance(100, name)
+
     def modify_storage(self, request: StorageRequest, *, immediately: bool) -> None:
         """Change the storage as ModifyDBInstance does.
 
@@ -464,6 +471,11 @@ class Databases:
         """Put one of its buckets at this level now."""
         with self._lock:
             self.find(identifier).set_balance(balance_pct, bucket)
+
+    def set_class(self, identifier: str, instance_class: str) -> None:
+        """Give it another class now."""
+        with self._lock:
+            self.find(identifier).set_class(instance_class)
 
     def set_running(self, identifier: str, *, running: bool) -> None:
         with self._lock:

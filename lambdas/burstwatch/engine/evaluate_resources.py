@@ -12,7 +12,7 @@ from burstwatch.core.alerts.drain_message import describe_drain_cause
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource, is_silent_for_days
 from burstwatch.core.assessment.resource import AdvisedResource
-from burstwatch.core.assessment.resource_buckets import bucket_kinds_of
+from burstwatch.core.assessment.resource_buckets import bucket_kinds_of, started_at
 from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.errors import BurstwatchError
@@ -22,6 +22,7 @@ from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.bucket_policy import wanted_lead
 from burstwatch.core.resource_type import ResourceType, is_volume_subject, resource_id_in, type_of_id
 from burstwatch.core.tag_keys import IGNORE
+from burstwatch.core.watch.changed_class import forget_other_class
 from burstwatch.core.watch.decide import conclude, evaluate_volume
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.due_buckets import DueBucket, buckets_of
@@ -134,6 +135,7 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueBucket]) -> list[D
         with isolate_errors(watch_pass, subject):
             assessments[subject] = _assess(watch_pass, buckets[subject], reading)
 
+    _forget_other_classes(watch_pass, chunk)
     for subject, due_bucket in buckets.items():
         assess_again(subject, _reading(watch_pass, due_bucket, balances.get(subject)))
     # A metric that is missing for days while the resource publishes others is one that it does not have.
@@ -148,7 +150,10 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueBucket]) -> list[D
     for due_bucket in silent:
         subject = due_bucket.subject
         assess_again(subject, replace(readings[subject], publishes_others=subject in active))
-    levels = {subject: _classify(watch_pass, assessment) for subject, assessment in assessments.items()}
+    levels = {
+        subject: _classify(watch_pass, buckets[subject], assessment)
+        for subject, assessment in assessments.items()
+    }
     # The load, and the second witnesses, only of resources in trouble.
     evidence = _read_evidence(
         watch_pass,
@@ -169,6 +174,14 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueBucket]) -> list[D
             known = evidence.get(resource_id_in(subject))
             decisions.append(_decide(watch_pass, buckets[subject], assessment, levels[subject], known))
     return decisions
+
+
+def _forget_other_classes(watch_pass: WatchPass, due: Iterable[DueBucket]) -> None:
+    states, now_s = watch_pass.states, watch_pass.context.now_s
+    for due_bucket in due:
+        if (state := states.get(due_bucket.subject)) is not None:
+            resource, kind = due_bucket.resource, due_bucket.kind
+            states[due_bucket.subject] = forget_other_class(state, resource, kind, now_s)
 
 
 def _needs_evidence(watch_pass: WatchPass, assessment: Assessment, level: Level) -> bool:
@@ -250,24 +263,37 @@ def _reading(
     arrived_at_s = state.presence.arrived_at_s if state else None
     if arrived_at_s is not None and arrived_at_s <= since_s:
         arrived_at_s = None
-    named_at_s = state.named_at_s if state else None
+    named_at_s = _named_at_s(watch_pass, due_bucket.resource)
     # A sweep takes a database with another name for a new one, but its level is known.
     has_arrived = due_bucket.has_arrived and not (named_at_s is not None and named_at_s > since_s)
+    changes_s = [at_s for at_s in (named_at_s, state.class_since_s if state else None) if at_s is not None]
     return BucketReading(
         balance=series_or_failure if isinstance(series_or_failure, Series) else None,
         read_error=series_or_failure.problem if isinstance(series_or_failure, AwsFailure) else None,
         arrived_at_s=now_s if has_arrived else arrived_at_s,
-        named_at_s=named_at_s,
-        silent_since_s=_silent_since_s(state),
+        changed_at_s=max(changes_s, default=None),
+        silent_since_s=_silent_since_s(state, due_bucket.resource),
     )
 
 
-def _silent_since_s(state: VolumeState | None) -> int | None:
-    """Since when polls have found no balance of this bucket; None if one was found earlier."""
-    if state is None or state.reading.balance_at_s is not None:
+def _named_at_s(watch_pass: WatchPass, resource: AdvisedResource) -> int | None:
+    """When it was seen under its present name first; one of its buckets may be calm, and not remembered."""
+    states = (watch_pass.states.get(due_bucket.subject) for due_bucket in buckets_of([resource]))
+    return max((s.named_at_s for s in states if s is not None and s.named_at_s is not None), default=None)
+
+
+def _silent_since_s(state: VolumeState | None, resource: AdvisedResource) -> int | None:
+    """Since when polls have found no balance of this bucket; None if one was found since it started."""
+    if state is None or _has_known_balance(state, resource):
         return None
     is_silent = state.reading.unknown_reason in (UnknownReason.TELEMETRY_GAP, UnknownReason.NO_SUCH_BUCKET)
     return state.reading.unknown_since_s if is_silent else None
+
+
+def _has_known_balance(state: VolumeState, resource: AdvisedResource) -> bool:
+    """Whether an earlier poll read a balance of it as it is now: a new start, or a new class, has another."""
+    balance_at_s = state.reading.balance_at_s
+    return balance_at_s is not None and balance_at_s > started_at(resource).timestamp()
 
 
 def _assess(watch_pass: WatchPass, due_bucket: DueBucket, reading: BucketReading) -> Assessment:
@@ -280,6 +306,8 @@ def _assess(watch_pass: WatchPass, due_bucket: DueBucket, reading: BucketReading
     )
 
 
-def _classify(watch_pass: WatchPass, assessment: Assessment) -> Level:
-    state = watch_pass.states.get(assessment.subject)
-    return classify(assessment, state.level if state else Level.OK, watch_pass.policy_of(assessment))
+def _classify(watch_pass: WatchPass, due_bucket: DueBucket, assessment: Assessment) -> Level:
+    state = watch_pass.states.get(due_bucket.subject)
+    is_known = state is not None and _has_known_balance(state, due_bucket.resource)
+    last_level = state.level if state is not None and is_known else Level.OK
+    return classify(assessment, last_level, watch_pass.policy_of(assessment))

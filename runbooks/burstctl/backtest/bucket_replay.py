@@ -5,15 +5,18 @@ the polls that its policy leads to. Its resource is what it is today.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from burstctl.backtest.replay import TICK_DURATION_S, ReplayConfig
 from burstctl.backtest.scoring import Depletion, SentAlert, count_by_kind, find_depletions, find_least_lead_s
 from burstwatch.core.assessment.assess_resource import METRIC_LATENESS_S, BucketReading, assess_resource
+from burstwatch.core.assessment.resource import AdvisedResource
 from burstwatch.core.buckets.poll_interval import is_sweep_due
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.durations import HOUR_S
+from burstwatch.core.instances.instance import Instance
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import FOCUS_TICK, Policy
 from burstwatch.core.policy.volume_tags import read_tags
@@ -93,6 +96,13 @@ def replay_bucket(recorded: RecordedBucket, config: ReplayConfig) -> BucketTally
     )
 
 
+def _as_of(resource: AdvisedResource, now_s: float) -> AdvisedResource:
+    """The resource at that time: EC2 shows only when an instance was launched last."""
+    if isinstance(resource, Instance) and resource.launched_at.timestamp() > now_s:
+        return replace(resource, launched_at=datetime.min.replace(tzinfo=UTC))
+    return resource
+
+
 def _poll(
     recorded: RecordedBucket,
     state: "VolumeState | None",
@@ -112,7 +122,7 @@ def _poll(
     if newest is None or now_s - newest.end_at_s >= policy.telemetry.gap_after.total_seconds():
         return None, []
     assessment = assess_resource(
-        due.resource,
+        _as_of(due.resource, now_s),
         due.kind,
         BucketReading(balance=visible),
         now_s=now_s,

@@ -594,3 +594,31 @@ def test_a_drain_with_holes_in_its_metric_is_announced_in_time(aws, watch, recor
     assert announced[0].level is Level.WARNING
     assert drains_from_s + 200 * 60 - announced[0].at_s >= 20 * 60
     assert not any(alert.kind is AlertKind.TELEMETRY_GAP for alert in recorder.alerts)
+
+
+def test_an_exhausted_instance_that_is_enlarged_recovers_and_is_not_alerted_about_again(
+    aws, watch, recorder, ledger
+):
+    """Nothing before the launch is about the new type, neither a balance nor the level."""
+    aws.add(volumes=6)
+    calm(aws)
+    tick(watch, aws, 20)
+    aws.balances["i-0a1", "EBSIOBalance%"] = falling(2.0, since_s=aws.now_s)
+    tick(watch, aws, 80)
+    assert recorder.alerts[-1].level is Level.EXHAUSTED
+    recorder.alerts.clear()
+    launched_at_s = aws.now_s + 60
+    aws.balances["i-0a1", "EBSIOBalance%"] = lambda at_s: 0.0 if at_s <= launched_at_s else 100.0
+    enlarged = replace(
+        aws.instances[0],
+        instance_type="m5.2xlarge",
+        launched_at=datetime.fromtimestamp(launched_at_s, UTC),
+    )
+    aws.instances = [enlarged]
+    aws.now_s += 120
+    report = assess_volumes(watch, ["i-0a1"], now_s=aws.now_s)
+    assert reasons(report)["instance-io"] is UnknownReason.TOO_NEW
+    tick(watch, aws, 60)
+    assert [alert.kind for alert in recorder.alerts] == [AlertKind.RECOVERED]
+    entries = [entry.body for entry in ledger.entries("i-0a1#instance-io") if entry.kind == "level_changed"]
+    assert entries[-1] == {"from": "exhausted", "to": "ok"}

@@ -54,7 +54,12 @@ _CREDITS: Final = {
 }
 _VOLUME_BUCKETS: Final = (EBS_IO.name, EBS_THROUGHPUT.name)
 """A volume has one bucket only, so its balance needs no name."""
-_UNUSED_REASONS: Final = (None, UnknownReason.DETACHED, UnknownReason.INSTANCE_STOPPED)
+_UNUSED_REASONS: Final = (
+    None,
+    UnknownReason.DETACHED,
+    UnknownReason.INSTANCE_STOPPED,
+    UnknownReason.NO_SUCH_BUCKET,
+)
 """An alert that ends for one of these did not end with a better balance; None: it is not watched any more."""
 _COMMAND_PREFIXES: Final = ("aws ", "burstctl ")
 _MINUTE_S: Final = 60

@@ -9,6 +9,7 @@ from burstwatch.core.assessment.resource_buckets import bucket_or_unknown, start
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.forecast import forecast
 from burstwatch.core.buckets.series import PERIOD_S, Series
+from burstwatch.core.durations import DAY_S
 from burstwatch.core.instances.balance import find_reset, observed_capacity
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.policy.policy import TelemetryPolicy
@@ -16,8 +17,7 @@ from burstwatch.core.policy.policy import TelemetryPolicy
 METRIC_LATENESS_S: Final = 5 * PERIOD_S
 """A judgement: how late a datapoint may be, because AWS documents no delay."""
 
-_DAY_S: Final = 24 * 3600
-NO_METRIC_AFTER_S: Final = 3 * _DAY_S
+NO_METRIC_AFTER_S: Final = 3 * DAY_S
 """A judgement: a balance that no poll has found for this long, beside other metrics, is never published.
 
 EC2 shows a baseline below the maximum for a few types more than AWS publishes balances for.
@@ -37,8 +37,9 @@ class BucketReading:
         silent_since_s: since when polls have found no balance; None if none is missing, or if one was found
             earlier: then it is published.
         arrived_at_s: when the resource was found new or changed; None if that is long ago.
-        named_at_s: when it was first seen under its present name; None if it has had no other. CloudWatch
-            knows it by its name, and what is older there may be that of another resource.
+        changed_at_s: when it was first seen under its present name, or with its present class; None if it has
+            had no other. CloudWatch knows it by its name, and what is older there may be that of another
+            resource, or of another host.
     """
 
     balance: Series | None = None
@@ -47,7 +48,7 @@ class BucketReading:
     publishes_others: bool | None = None
     silent_since_s: int | None = None
     arrived_at_s: int | None = None
-    named_at_s: int | None = None
+    changed_at_s: int | None = None
 
 
 def assess_resource(
@@ -80,7 +81,8 @@ def assess_resource(
         return unknown(*not_polled)
     if reading.balance is None:
         return unknown(UnknownReason.READ_FAILED, reading.read_error)
-    own_balance = reading.balance.since(reading.named_at_s or 0)
+    # What was measured before it was started is of another host, and perhaps of another type.
+    own_balance = reading.balance.since(_known_since_s(resource, reading))
     closed = _in_per_cent(own_balance.closed_by(settled_by_s(kind, now_s)), kind, bucket)
     newest = closed.newest
     if newest is None or now_s - newest.end_at_s >= telemetry.gap_after.total_seconds():
@@ -117,6 +119,11 @@ def settled_by_s(kind: BucketKind, now_s: float) -> float:
     return now_s - METRIC_LATENESS_S if kind.is_aggregated else now_s
 
 
+def _known_since_s(resource: AdvisedResource, reading: BucketReading) -> float:
+    """Since when what CloudWatch shows is about this resource as it is now."""
+    return max(started_at(resource).timestamp(), reading.changed_at_s or 0)
+
+
 def _in_per_cent(balance: Series, kind: BucketKind, bucket: Bucket) -> Series:
     if not kind.is_in_credits:
         return balance
@@ -131,12 +138,12 @@ def _missing_datapoint_reason(
     now_s: float,
     telemetry: TelemetryPolicy,
 ) -> tuple[UnknownReason, str | None]:
-    known_since_s = max(started_at(resource).timestamp(), reading.named_at_s or 0)
+    known_since_s = _known_since_s(resource, reading)
     started_at_s = max(known_since_s, reading.arrived_at_s or 0)
     is_long_silent = is_silent_for_days(reading.silent_since_s, now_s, since_s=known_since_s)
     # Under its former name it had datapoints: without any, it is a gap only when one is due. The balances of
     # instances come every five minutes, so they take longer to begin.
-    gap_since_s = known_since_s if kind.companion else reading.named_at_s or 0
+    gap_since_s = known_since_s if kind.companion else reading.changed_at_s or 0
     is_new = (
         now_s - started_at_s < telemetry.too_new.total_seconds()
         or now_s - gap_since_s < telemetry.gap_after.total_seconds()
@@ -149,7 +156,7 @@ def _missing_datapoint_reason(
             f"no datapoint; AWS publishes {kind.metric} for basic monitoring only, and it has detailed",
         )
     if reading.publishes_others and is_long_silent:
-        silence = f"CloudWatch has other metrics, and no {kind.metric} for {NO_METRIC_AFTER_S // _DAY_S} days"
+        silence = f"CloudWatch has other metrics, and no {kind.metric} for {NO_METRIC_AFTER_S // DAY_S} days"
         return UnknownReason.NO_SUCH_BUCKET, f"{silence}: {type_name_of(resource)} is taken to have none"
     minutes = min(telemetry.gap_after.total_seconds(), now_s - started_at_s) / 60
     return UnknownReason.TELEMETRY_GAP, f"no datapoint for {minutes:.0f} min while {_alive(resource)}"

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from burstwatch.core.assessment.assess import STOPPED_STATES, UnknownReason
-from burstwatch.core.assessment.resource import AdvisedResource
+from burstwatch.core.assessment.resource import AdvisedResource, Resource
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.efs.efs_bucket import EFS_KINDS, efs_bucket, no_bucket_reason
 from burstwatch.core.efs.file_system import FileSystem
@@ -110,6 +110,11 @@ def _why_database_not_polled(database: DbInstance, kind: BucketKind) -> NotPolle
 def started_at(resource: AdvisedResource) -> datetime:
     """Since when it publishes metrics at the latest."""
     return resource.launched_at if isinstance(resource, Instance) else resource.created_at
+
+
+def class_behind(resource: Resource, kind: BucketKind) -> str | None:
+    """The class of a database whose bucket this is; None for any other bucket."""
+    return resource.instance_class if isinstance(resource, DbInstance) and kind is not RDS_IO else None
 
 
 def facts_that_matter(resource: AdvisedResource) -> tuple[Any, ...]:

@@ -113,7 +113,8 @@ class VolumeState:
     ``unknown``: a volume whose data is missing keeps it. ``next_poll_at_s`` is None while the sweep polls the
     volume often enough. ``stall`` is the last that its host reported. ``lasting_id`` is what a database keeps
     when it is renamed (DbiResourceId), and ``named_at_s`` when it was first seen under its present name,
-    None if it was never seen under another.
+    None if it was never seen under another. ``instance_class`` is the class of a database whose bucket it is,
+    and ``class_since_s`` when that was first seen, None if it was never seen with another.
     """
 
     volume_id: str
@@ -129,6 +130,8 @@ class VolumeState:
     stall: Stall | None = None
     lasting_id: str | None = None
     named_at_s: int | None = None
+    instance_class: str | None = None
+    class_since_s: int | None = None
 
     @property
     def judged_level(self) -> Level:
@@ -210,7 +213,7 @@ def _restore_additions(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _ADDITIONS: Final = "added"
-_ADDED_KEYS: Final = ("unused_since_s", "lasting_id", "named_at_s")
+_ADDED_KEYS: Final = ("unused_since_s", "lasting_id", "named_at_s", "instance_class", "class_since_s")
 """The keys of a state that the first version does not know. A further key belongs here as well."""
 _ADDED_REASONS: Final = (
     UnknownReason.IDLE,
@@ -282,6 +285,8 @@ _FIELD_READERS: Final[Mapping[str, stored_values.FieldReader]] = {
     "stall_told_at_s": stored_values.read_instant,
     "lasting_id": stored_values.read_text,
     "named_at_s": stored_values.read_instant,
+    "instance_class": stored_values.read_text,
+    "class_since_s": stored_values.read_instant,
 }
 """One for each field, in the order of the document; a field without one would be left out."""
 _NO_GROUP: Final = ""

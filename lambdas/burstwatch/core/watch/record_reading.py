@@ -5,6 +5,7 @@ from typing import Final
 
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.resource import lasting_id_of
+from burstwatch.core.assessment.resource_buckets import class_behind
 from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.flips.volume_context import VolumeContext
@@ -82,6 +83,7 @@ def record_reading(
             unused_since_s=assessment.unused_since_s,
         ),
         lasting_id=lasting_id_of(assessment.resource),
+        instance_class=class_behind(assessment.resource, assessment.kind),
         alerts=replace(known_state.alerts, is_gap_open=known_state.alerts.is_gap_open and not is_gap_over),
     )
 

@@ -89,6 +89,8 @@ def test_a_state_comes_back_with_every_field_after_reopening(home):
         unused_since_s=21,
         lasting_id="db-ABC",
         named_at_s=22,
+        instance_class="db.m5.large",
+        class_since_s=23,
     )
     bare = VolumeState(volume_id=B, revision=1)
     changes = [Change(volume_id=s.volume_id, expected_revision=None, state=s) for s in (full, bare)]

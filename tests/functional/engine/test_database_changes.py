@@ -1,0 +1,77 @@
+"""A database that is started, renamed or given another class: what was measured before says nothing."""
+
+import pytest
+
+from burstctl.context.on_demand_pass import assess_volumes, evaluate_fleet
+from burstlab.model.database import CLASS_IO, STORAGE, LabDatabase
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.policy.policy import Policy
+from support.watch_pass_setup import PAST, START, services_with, tick, warm_up
+
+POLICY = Policy.from_mapping({"version": "1", "resources": {"rds": {"watch": "true"}}})
+ON_GP3 = {"storage_type": "gp3", "allocated_gib": 400, "iops": 12_000, "throughput_mib_s": 500}
+
+
+@pytest.fixture
+def watch(lab, ledger, recorder):
+    return services_with(lab, ledger, recorder, policy=POLICY)
+
+
+def add_database(lab, **facts):
+    facts = {"identifier": "orders", "instance_class": "db.m5.large", "starts_at": START - PAST} | facts
+    lab.fleet.databases.add(LabDatabase(**facts))
+    warm_up(lab)
+
+
+def watch_for(watch, lab, minutes):
+    for _ in range(minutes):
+        tick(watch, lab, minutes=1)
+
+
+def run_once(watch, lab):
+    return evaluate_fleet(watch, now_s=lab.fleet.now_s())
+
+
+def reasons(report):
+    return {d.assessment.kind.name: d.assessment.unknown_reason for d in report.decisions}
+
+
+def test_a_larger_class_begins_with_nothing_known_of_its_buckets(watch, lab, recorder):
+    add_database(lab, load="steady:12000@16%0", io_pct=0, **ON_GP3)
+    watch_for(watch, lab, 20)
+    assert {alert.level for alert in recorder.alerts} == {Level.EXHAUSTED}
+    recorder.alerts.clear()
+    lab.fleet.databases.set_load("orders", "idle")
+    lab.fleet.databases.set_class("orders", "db.m5.2xlarge")
+    lab.clock.advance(120)
+    report = assess_volumes(watch, ["db:orders"], now_s=lab.fleet.now_s())
+    assert reasons(report)[CLASS_IO] is UnknownReason.TOO_NEW
+    watch_for(watch, lab, 90)
+    assert [alert.kind for alert in recorder.alerts] == [AlertKind.RECOVERED]
+
+
+def test_another_class_changes_nothing_about_the_storage(watch, lab, recorder):
+    add_database(lab, load="steady:3000@16%0", balance_pct=0)
+    watch_for(watch, lab, 20)
+    assert [alert.level for alert in recorder.alerts] == [Level.EXHAUSTED]
+    lab.fleet.databases.set_class("orders", "db.m5.2xlarge")
+    lab.clock.advance(120)
+    report = assess_volumes(watch, ["db:orders"], now_s=lab.fleet.now_s())
+    assert {d.assessment.kind.name: d.level for d in report.decisions}[STORAGE] is Level.EXHAUSTED
+    watch_for(watch, lab, 60)
+    assert len(recorder.alerts) == 1
+
+
+def test_a_renamed_database_is_new_in_each_of_its_buckets(watch, lab, recorder):
+    """A calm bucket is not remembered, so its database is known by the other buckets."""
+    add_database(lab, load="steady:3000@16%0", balance_pct=0)
+    watch_for(watch, lab, 20)
+    recorder.alerts.clear()
+    lab.fleet.databases.rename("orders", "orders-old")
+    for minutes in (1, 5, 20):
+        lab.clock.advance(60 * minutes)
+        report = run_once(watch, lab)
+        assert UnknownReason.TELEMETRY_GAP not in reasons(report).values()
+    assert recorder.alerts == []
