@@ -181,6 +181,7 @@ class SimulatedDatabase(MeteredResource):
             self.facts = with_gp3_defaults(self.facts)
         self.tags = dict(definition.tags)
         self.running = not definition.stopped
+        self.transient_status: str | None = None
         self.cpu_credits = definition.cpu_credits
         self.namings = [Naming(definition.identifier, starts_at_s)]
         self.low_credits: list[LowCredits] = []
@@ -208,6 +209,8 @@ class SimulatedDatabase(MeteredResource):
     def status(self) -> str:
         if not self.running:
             return "stopped"
+        if self.transient_status is not None:
+            return self.transient_status
         if self.change is None:
             return "available"
         return "modifying" if self.at_s < self.change.effective_at_s else "storage-optimization"

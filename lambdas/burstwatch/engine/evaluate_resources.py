@@ -20,6 +20,7 @@ from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import silencing_hold
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.bucket_policy import wanted_lead
+from burstwatch.core.rds.db_instance import DbInstance
 from burstwatch.core.resource_type import ResourceType, is_volume_subject, resource_id_in, type_of_id
 from burstwatch.core.tag_keys import IGNORE
 from burstwatch.core.watch.changed_class import forget_other_class
@@ -270,10 +271,19 @@ def _reading(
     return BucketReading(
         balance=series_or_failure if isinstance(series_or_failure, Series) else None,
         read_error=series_or_failure.problem if isinstance(series_or_failure, AwsFailure) else None,
-        arrived_at_s=now_s if has_arrived else arrived_at_s,
+        arrived_at_s=now_s if has_arrived or _has_started(state, due_bucket) else arrived_at_s,
         changed_at_s=max(changes_s, default=None),
         silent_since_s=_silent_since_s(state, due_bucket.resource),
     )
+
+
+def _has_started(state: VolumeState | None, due_bucket: DueBucket) -> bool:
+    """Whether a database starts, or did since the last poll: RDS does not show when that was."""
+    resource = due_bucket.resource
+    if isinstance(resource, DbInstance) and resource.is_starting:
+        return True
+    was_stopped = state is not None and state.reading.unknown_reason is UnknownReason.INSTANCE_STOPPED
+    return was_stopped and due_bucket.is_polled
 
 
 def _named_at_s(watch_pass: WatchPass, resource: AdvisedResource) -> int | None:

@@ -64,6 +64,35 @@ def test_another_class_changes_nothing_about_the_storage(watch, lab, recorder):
     assert len(recorder.alerts) == 1
 
 
+def test_a_database_that_is_started_after_a_pause_is_new_to_a_single_pass(watch, lab, recorder):
+    add_database(lab)
+    run_once(watch, lab)
+    lab.fleet.databases.set_running("orders", running=False)
+    lab.clock.advance(40 * 60)
+    report = run_once(watch, lab)
+    assert reasons(report)[STORAGE] is UnknownReason.INSTANCE_STOPPED
+    lab.fleet.databases.set_running("orders", running=True)
+    lab.clock.advance(60)
+    report = run_once(watch, lab)
+    assert reasons(report)[STORAGE] is UnknownReason.TOO_NEW
+    lab.clock.advance(20 * 60)
+    assert set(reasons(run_once(watch, lab)).values()) == {None}
+    assert recorder.alerts == []
+    assert watch.ledger.states() == {}
+
+
+def test_a_stopped_database_is_written_to_the_ledger_once(watch, lab, ledger, recorder):
+    add_database(lab)
+    watch_for(watch, lab, 20)
+    lab.fleet.databases.set_running("orders", running=False)
+    watch_for(watch, lab, 10)
+    states = dict(ledger.states())
+    assert {state.reading.unknown_reason for state in states.values()} == {UnknownReason.INSTANCE_STOPPED}
+    watch_for(watch, lab, 60)
+    assert ledger.states() == states
+    assert recorder.alerts == []
+
+
 def test_a_renamed_database_is_new_in_each_of_its_buckets(watch, lab, recorder):
     """A calm bucket is not remembered, so its database is known by the other buckets."""
     add_database(lab, load="steady:3000@16%0", balance_pct=0)
@@ -74,4 +103,22 @@ def test_a_renamed_database_is_new_in_each_of_its_buckets(watch, lab, recorder):
         lab.clock.advance(60 * minutes)
         report = run_once(watch, lab)
         assert UnknownReason.TELEMETRY_GAP not in reasons(report).values()
+    assert recorder.alerts == []
+
+
+@pytest.mark.parametrize("status", ["creating", "starting"])
+def test_a_database_that_is_not_up_yet_is_new_until_it_publishes(watch, lab, recorder, status):
+    add_database(lab)
+    run_once(watch, lab)
+    database = lab.fleet.databases.find("orders")
+    database.gaps.append((lab.fleet.now_s(), lab.fleet.now_s() + 45 * 60))
+    database.transient_status = status
+    for _ in range(4):
+        lab.clock.advance(10 * 60)
+        assert set(reasons(run_once(watch, lab)).values()) == {UnknownReason.TOO_NEW}
+    database.transient_status = None
+    lab.clock.advance(60)
+    assert set(reasons(run_once(watch, lab)).values()) == {UnknownReason.TOO_NEW}
+    lab.clock.advance(14 * 60)
+    assert set(reasons(run_once(watch, lab)).values()) == {None}
     assert recorder.alerts == []

@@ -13,6 +13,7 @@ from burstwatch.core.durations import DAY_S
 from burstwatch.core.instances.balance import find_reset, observed_capacity
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.policy.policy import TelemetryPolicy
+from burstwatch.core.rds.db_instance import AVAILABLE, DbInstance
 
 METRIC_LATENESS_S: Final = 5 * PERIOD_S
 """A judgement: how late a datapoint may be, because AWS documents no delay."""
@@ -163,8 +164,8 @@ def _missing_datapoint_reason(
 
 
 def _alive(resource: AdvisedResource) -> str:
-    return (
-        "the instance is running"
-        if isinstance(resource, Instance)
-        else f"the {resource.resource_type.noun} exists"
-    )
+    if isinstance(resource, Instance):
+        return "the instance is running"
+    if isinstance(resource, DbInstance) and resource.status != AVAILABLE:
+        return f"the status of the database is {resource.status}"
+    return f"the {resource.resource_type.noun} exists"

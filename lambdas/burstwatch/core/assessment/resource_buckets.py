@@ -92,15 +92,19 @@ def _why_instance_not_polled(instance: Instance, kind: BucketKind) -> NotPolled 
 
 
 def _why_database_not_polled(database: DbInstance, kind: BucketKind) -> NotPolled | None:
-    if stopped := not_running_reason(database):
-        return NotPolled(UnknownReason.INSTANCE_STOPPED, stopped)
-    if kind is RDS_IO:
-        reason = no_storage_bucket_reason(database)
-        return NotPolled(UnknownReason.NO_SUCH_BUCKET, reason) if reason else None
-    if database.limits_error is not None:
-        return NotPolled(UnknownReason.READ_FAILED, database.limits_error)
-    if reason := no_class_bucket_reason(database, database.limits):
-        return NotPolled(UnknownReason.NO_SUCH_BUCKET, reason)
+    no_bucket_reason = (
+        no_storage_bucket_reason(database)
+        if kind is RDS_IO
+        else no_class_bucket_reason(database, database.limits)
+    )
+    limits_error = None if kind is RDS_IO else database.limits_error
+    if no_bucket_reason and limits_error is None:
+        return NotPolled(UnknownReason.NO_SUCH_BUCKET, no_bucket_reason)
+    if idle_reason := not_running_reason(database):
+        reason = UnknownReason.TOO_NEW if database.is_starting else UnknownReason.INSTANCE_STOPPED
+        return NotPolled(reason, idle_reason)
+    if limits_error is not None:
+        return NotPolled(UnknownReason.READ_FAILED, limits_error)
     bucket = database_bucket(database, kind)
     if bucket is not None and not bucket.highest_drain_per_s:
         return NotPolled(UnknownReason.NEVER_EMPTY, describe_class_limit(database, kind))

@@ -13,7 +13,24 @@ from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.resource_type import DATABASE_PREFIX, ResourceType
 
 AVAILABLE: Final = "available"
-STOPPED: Final = "stopped"
+_STARTING: Final = ("creating", "starting")
+_NOT_RUNNING: Final = (
+    "stopped",
+    "stopping",
+    "deleting",
+    "failed",
+    "inaccessible-encryption-credentials",
+    "inaccessible-encryption-credentials-recoverable",
+    "incompatible-create",
+    "incompatible-network",
+    "incompatible-restore",
+    "insufficient-capacity",
+)
+"""The statuses, besides ``_STARTING``, in which AWS bills no instance: only its storage, or nothing.
+
+In any other, the instance counts as running: ``storage-full``, and also ``incompatible-parameters``.
+Source: the RDS user guide, "Viewing Amazon RDS DB instance status".
+"""
 
 _EC2_CLASS: Final = re.compile(r"db\.([a-z][a-z0-9-]*\.[a-z0-9]+)")
 _STRIPE_WIDTH: Final = 4
@@ -80,6 +97,16 @@ class DbInstance:
     def name(self) -> str | None:
         """The Name tag, or None without one."""
         return self.tags.get("Name") or None
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether it is created or started, and so has no metrics yet."""
+        return self.status in _STARTING
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it serves as far as AWS describes, or tries to, so that it has metrics."""
+        return self.status not in (*_STARTING, *_NOT_RUNNING)
 
     @property
     def is_aurora(self) -> bool:

@@ -31,7 +31,7 @@ from burstwatch.core.instances.instance_buckets import (
     instance_io_bucket,
     instance_throughput_bucket,
 )
-from burstwatch.core.rds.db_instance import STOPPED, DbInstance
+from burstwatch.core.rds.db_instance import DbInstance
 
 GP2: Final = "gp2"
 
@@ -62,6 +62,13 @@ ROOT_VOLUME_MIB_S: Final = 128
 The metrics of the class include the root volume, which RDS does not describe.
 """
 
+_STATUS_WORDS: Final = {
+    "creating": "it is being created",
+    "starting": "it is being started",
+    "stopping": "it is being stopped",
+    "stopped": "it is stopped",
+    "deleting": "it is being deleted",
+}
 _IOPS_PER_GIB: Final = 3
 _MIN_BASELINE_IOPS: Final = 100
 _MAX_BASELINE_IOPS_PER_VOLUME: Final = 16_000
@@ -183,7 +190,10 @@ def describe_class_limit(database: DbInstance, kind: BucketKind) -> str | None:
 
 def not_running_reason(database: DbInstance) -> str | None:
     """Why there are no datapoints now; None if it runs."""
-    return "it is stopped, so it has no metrics" if database.status == STOPPED else None
+    if database.is_running:
+        return None
+    condition = _STATUS_WORDS.get(database.status, f"its status is {database.status}")
+    return f"{condition}, so it has no metrics{' yet' if database.is_starting else ''}"
 
 
 def describe_rds_outlook(

@@ -193,7 +193,13 @@ def _is_worth_keeping(state: VolumeState, evaluation: VolumeEvaluation, now_s: i
         or why_not_polled(assessment.resource, assessment.kind) is None
     )
     is_refilling = reading.unknown_reason is UnknownReason.DETACHED and reading.balance_pct is not None
-    is_remembered = (is_polled and reading.unknown_reason in _REMEMBERED_REASONS) or is_refilling
+    # RDS does not show when it started a database: only that it was stopped explains why it has no data.
+    is_stopped_database = (
+        reading.unknown_reason is UnknownReason.INSTANCE_STOPPED and state.lasting_id is not None
+    )
+    is_remembered = (
+        (is_polled and reading.unknown_reason in _REMEMBERED_REASONS) or is_refilling or is_stopped_database
+    )
     is_watched = state.level is not Level.OK or state.next_poll_at_s is not None
     has_open_alert = alerts.is_gap_open or alerts.is_critical_open or alerts.missed_window_at_s is not None
     is_backing_off = history.retry_at_s is not None and history.retry_at_s > now_s

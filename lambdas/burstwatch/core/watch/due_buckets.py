@@ -78,8 +78,8 @@ def due_buckets_in_sweep(
     """The buckets due in the sweep up to ``sweep_at_s``, by the same rules as volumes.
 
     One that is not polled is due only while something is remembered of it, or if its limits could not be
-    read: then it is reported as unread. A database on hold, one of ``held_ids``, is due until it is
-    remembered: then the hold follows it to another name.
+    read: then it is reported as unread. That a database is stopped is recorded once. A database on hold, one
+    of ``held_ids``, is due until it is remembered: then the hold follows it to another name.
     """
     ticks_due = SweepTicks.between(snapshot, sweep_at_s, policies.sweep_tick_s)
     known_fingerprints = snapshot.fingerprints if snapshot else frozenset()
@@ -87,7 +87,7 @@ def due_buckets_in_sweep(
         state = states.get(due.subject)
         not_polled = why_not_polled(due.resource, due.kind)
         if not_polled is not None:
-            if state is not None or not_polled.reason is UnknownReason.READ_FAILED:
+            if _is_due_unpolled(due, state, not_polled.reason):
                 yield due
             continue
         is_new = snapshot is not None and bucket_fingerprint(due, policies) not in known_fingerprints
@@ -100,6 +100,12 @@ def due_buckets_in_sweep(
                 yield due
         elif ticks_due.include(due.subject, _ticks_between_polls(due, state, policies, sweep_at_s)):
             yield due
+
+
+def _is_due_unpolled(due: DueBucket, state: VolumeState | None, reason: UnknownReason) -> bool:
+    if reason is UnknownReason.INSTANCE_STOPPED and lasting_id_of(due.resource) is not None:
+        return state is None or state.reading.unknown_reason is not reason
+    return state is not None or reason is UnknownReason.READ_FAILED
 
 
 def _ticks_between_polls(

@@ -15,7 +15,9 @@ from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT, drain_proof
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import Policy
+from burstwatch.core.rds.rds_buckets import RDS_IO
 from support.builders.core_values import M5_LARGE, NOON, an_instance, at, sparse_balances
+from support.builders.storage import a_database
 
 TWO_VOLUMES = tuple(
     VolumeCeiling(volume_id=f"vol-{number}", volume_type="gp3", iops=3_000, mib_s=125) for number in (1, 2)
@@ -172,3 +174,21 @@ def test_a_level_is_left_after_three_datapoints(last_level, values, level):
     assessment = assess(sparse_balances(*values), instance=an_instance(ceilings=ceilings))
     policy = policy_of_bucket(Policy(), INSTANCE_IO, assessment.bucket)
     assert classify(assessment, last_level, policy) is level
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "detail"),
+    [
+        ("creating", UnknownReason.TOO_NEW, "it is being created, so it has no metrics yet"),
+        ("stopping", UnknownReason.INSTANCE_STOPPED, "it is being stopped, so it has no metrics"),
+        ("available", UnknownReason.TELEMETRY_GAP, "no datapoint for 30 min while the database exists"),
+        (
+            "storage-full",
+            UnknownReason.TELEMETRY_GAP,
+            "no datapoint for 30 min while the status of the database is storage-full",
+        ),
+    ],
+)
+def test_a_missing_balance_of_a_database_depends_on_its_status(status, reason, detail):
+    assessment = assess(Series(), instance=a_database(status=status), kind=RDS_IO)
+    assert (assessment.unknown_reason, assessment.unknown_because) == (reason, detail)

@@ -102,9 +102,28 @@ def test_a_database_without_a_bucket_has_a_reason(changes, reason):
     assert storage_bucket(database) is None
 
 
-def test_a_stopped_database_has_no_metrics():
-    assert not_running_reason(a_database(status="stopped")) == "it is stopped, so it has no metrics"
-    assert not_running_reason(a_database()) is None
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ("available", None),
+        ("modifying", None),
+        # AWS bills these two: nothing says that they publish no metrics
+        ("storage-full", None),
+        ("incompatible-parameters", None),
+        ("creating", "it is being created, so it has no metrics yet"),
+        ("starting", "it is being started, so it has no metrics yet"),
+        ("stopping", "it is being stopped, so it has no metrics"),
+        ("stopped", "it is stopped, so it has no metrics"),
+        ("deleting", "it is being deleted, so it has no metrics"),
+        ("failed", "its status is failed, so it has no metrics"),
+        (
+            "inaccessible-encryption-credentials-recoverable",
+            "its status is inaccessible-encryption-credentials-recoverable, so it has no metrics",
+        ),
+    ],
+)
+def test_a_database_that_does_not_run_has_no_metrics(status, reason):
+    assert not_running_reason(a_database(status=status)) == reason
 
 
 def test_small_gp2_storage_and_the_root_volume_drain_the_class_slowly():
