@@ -5,7 +5,7 @@ minima of its period, each shown up to ``metric_lag`` after its start.
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -34,6 +34,7 @@ from support.builders.core_values import a_volume, an_instance
 from support.builders.storage import a_database, a_file_system
 
 START_S = 1_763_640_000
+LONG_AGO = datetime.fromtimestamp(START_S, UTC) - timedelta(days=30)
 TICK_S = 60
 PLACE = AwsLocation(region="us-east-1")
 
@@ -78,14 +79,15 @@ def instances(draw) -> Watched:
     ceilings = ceiling and (
         VolumeCeiling(volume_id="vol-0a1", volume_type="gp3", iops=ceiling, mib_s=ceiling),
     )
-    instance = an_instance(limits=limits, ceilings=ceilings)
+    instance = an_instance(limits=limits, ceilings=ceilings, launched_at=LONG_AGO)
     bucket = instance_bucket(instance, kind)
     return Watched(instance, kind, bucket, policy_of_bucket(draw(policies()), kind, bucket))
 
 
 @st.composite
 def file_systems(draw) -> Watched:
-    file_system = a_file_system(draw(st.one_of(st.just(0), st.floats(0.1, 50_000))))
+    size_gib = draw(st.one_of(st.just(0), st.floats(0.1, 50_000)))
+    file_system = a_file_system(size_gib, created_at=LONG_AGO)
     bucket = efs_bucket(file_system.standard_bytes)
     return Watched(file_system, EFS_BYTES, bucket, policy_of_bucket(draw(policies()), EFS_BYTES, bucket))
 
@@ -93,7 +95,7 @@ def file_systems(draw) -> Watched:
 @st.composite
 def databases(draw) -> Watched:
     engine = draw(st.sampled_from(["postgres", "oracle-ee", "sqlserver-se"]))
-    database = a_database(draw(st.integers(20, 3_999)), engine=engine)
+    database = a_database(draw(st.integers(20, 3_999)), engine=engine, created_at=LONG_AGO)
     bucket = gp2_storage_bucket(database)
     assume(bucket.highest_drain_per_s > 0)
     return Watched(database, RDS_IO, bucket, policy_of_bucket(draw(policies()), RDS_IO, bucket))
@@ -165,6 +167,7 @@ def first_focus_s(watched: Watched, load: Load, lost_tick: int, phase_s: int) ->
             done_until = newest
             if is_due:
                 assessment = assess_now(watched, load.visible_at(tick_s), tick_s)
+                assert assessment.unknown_reason is None
                 context = TickContext(
                     now_s=tick_s, tick_at_s=tick_s, location=AwsLocation(region="us-east-1")
                 )
