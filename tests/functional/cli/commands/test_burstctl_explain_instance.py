@@ -180,3 +180,25 @@ def test_it_fits_a_terminal_and_hostile_names_only_show(cli, lab, width):
     assert max(map(display_width, text.splitlines())) <= width
     assert "\x1b" not in text
     assert "\u202e" not in text
+
+
+def test_an_instance_that_was_enlarged_is_not_judged_by_its_former_type(cli, lab):
+    add_draining_instance(lab, io_pct=1)
+
+    def results():
+        commands = (["assess", "--kind", "instance"], ["explain", INSTANCE], ["which", INSTANCE])
+        return [cli.run(*command) for command in commands]
+
+    assert [result.code for result in results()] == [3, 0, 3]
+    assert all("used up" in result.out for result in results()[1:])
+    lab.fleet.stop_instance(INSTANCE)
+    lab.fleet.set_instance_type(INSTANCE, "t3.large")
+    lab.fleet.start_instance(INSTANCE)
+    for minutes in (2, 18):
+        lab.clock.advance(60 * minutes)
+        assessed, explained, limited = results()
+        assert assessed.code == 0, assessed.out
+        assert explained.out.startswith(f"{INSTANCE} (build-host), t3.large, running"), explained.out
+        assert "used up" not in explained.out
+        assert "credits of the instance: they are used up" not in " ".join(limited.out.split())
+        assert "--instance-type" not in explained.out + limited.out
