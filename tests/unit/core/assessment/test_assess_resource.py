@@ -15,7 +15,7 @@ from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT, drain_proof
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import Policy
-from burstwatch.core.rds.rds_buckets import RDS_IO
+from burstwatch.core.rds.rds_buckets import RDS_CLASS_IO, RDS_IO
 from support.builders.core_values import M5_LARGE, NOON, an_instance, at, sparse_balances
 from support.builders.storage import a_database
 
@@ -192,3 +192,24 @@ def test_a_level_is_left_after_three_datapoints(last_level, values, level):
 def test_a_missing_balance_of_a_database_depends_on_its_status(status, reason, detail):
     assessment = assess(Series(), instance=a_database(status=status), kind=RDS_IO)
     assert (assessment.unknown_reason, assessment.unknown_because) == (reason, detail)
+
+
+@pytest.mark.parametrize(
+    ("days", "reason"), [(0.1, UnknownReason.TELEMETRY_GAP), (3, UnknownReason.NO_SUCH_BUCKET)]
+)
+def test_a_missing_balance_of_a_class_is_a_gap_until_it_lasts_for_days(days, reason):
+    database = a_database(limits=M5_LARGE)
+    assessment = assess(instance=database, kind=RDS_CLASS_IO, **silent_for(days))
+    assert assessment.unknown_reason is reason
+    if reason is UnknownReason.NO_SUCH_BUCKET:
+        assert assessment.unknown_because == (
+            "CloudWatch has other metrics, and no EBSIOBalance% for 3 days: db.m5.large is taken to have none"
+        )
+
+
+def test_a_balance_from_before_the_launch_does_not_count():
+    balance = sparse_balances(0, 0, 0, 100, newest_starts_at="11:50")
+    enlarged = an_instance(ceilings=TWO_VOLUMES, launched_at=NOON - timedelta(minutes=10))
+    assert assess(balance, instance=enlarged).balance.values == (100,)
+    launched_now = replace(enlarged, launched_at=NOON - timedelta(minutes=2))
+    assert assess(balance, instance=launched_now).unknown_reason is UnknownReason.TOO_NEW
