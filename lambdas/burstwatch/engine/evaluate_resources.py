@@ -11,7 +11,7 @@ from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.core.alerts.drain_message import describe_drain_cause
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource, is_silent_for_days
-from burstwatch.core.assessment.resource import AdvisedResource
+from burstwatch.core.assessment.resource import AdvisedResource, lasting_id_of
 from burstwatch.core.assessment.resource_buckets import bucket_kinds_of, started_at
 from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import Series
@@ -289,7 +289,8 @@ def _has_started(state: VolumeState | None, due_bucket: DueBucket) -> bool:
 def _named_at_s(watch_pass: WatchPass, resource: AdvisedResource) -> int | None:
     """When it was seen under its present name first; one of its buckets may be calm, and not remembered."""
     states = (watch_pass.states.get(due_bucket.subject) for due_bucket in buckets_of([resource]))
-    return max((s.named_at_s for s in states if s is not None and s.named_at_s is not None), default=None)
+    own_states = [s for s in states if s is not None and s.lasting_id == lasting_id_of(resource)]
+    return max((s.named_at_s for s in own_states if s.named_at_s is not None), default=None)
 
 
 def _silent_since_s(state: VolumeState | None, resource: AdvisedResource) -> int | None:
