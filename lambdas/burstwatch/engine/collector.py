@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from time import monotonic
 from typing import Final
 
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader, MetricQuery, MetricsResult
+from burstwatch.adapters.aws.descriptions import EPOCH
 from burstwatch.adapters.aws.drain_metrics import DrainMetricsReader
 from burstwatch.adapters.aws.ec2 import EbsLimitsResult, Ec2Reader
 from burstwatch.adapters.aws.efs import EfsReader
@@ -252,7 +254,7 @@ class Collector:
             if instance_type in limits_result.limits
         }
         bursting = {i: type_limits for i, type_limits in limits.items() if _has_buckets(type_limits)}
-        balanced, unread_balances = self._add_balances(bursting)
+        balanced, unread_balances = self._add_balances(bursting, result.launched_at)
         limits |= balanced
         unread_types = {
             i: limits_result.unread[instance_type]
@@ -426,9 +428,12 @@ class Collector:
         )
 
     def _add_balances(
-        self, limits: Mapping[str, InstanceLimits]
+        self, limits: Mapping[str, InstanceLimits], launched_at: Mapping[str, datetime]
     ) -> tuple[dict[str, InstanceLimits], dict[str, AwsFailure]]:
-        """The same limits with the balances of the instance's own buckets, and those unread, by its id."""
+        """The same limits with the balances of the instance's own buckets, and those unread, by its id.
+
+        A balance from before its launch is that of another host, and perhaps of another type.
+        """
         if not limits:
             return {}, {}
         queries = [
@@ -441,10 +446,13 @@ class Collector:
         unread = {query.resource_id: failure for query, failure in result.unread.items()}
         self.add_failures(unread)
         self._add_messages(result.messages)
-        lowest = {q: self._lowest_closed(result.series.get(q)) for q in queries}
+        lowest = {
+            query: self._lowest_closed(series.since(launched_at.get(query.resource_id, EPOCH).timestamp()))
+            for query, series in result.series.items()
+        }
         pairs = zip(limits.items(), queries[::2], queries[1::2], strict=True)
         balanced = {
-            i: replace(type_limits, io_balance_pct=lowest[io], byte_balance_pct=lowest[byte])
+            i: replace(type_limits, io_balance_pct=lowest.get(io), byte_balance_pct=lowest.get(byte))
             for (i, type_limits), io, byte in pairs
         }
         return balanced | self._add_loads(balanced), unread
@@ -468,8 +476,8 @@ class Collector:
         newest = sums.closed_by(self.now_s).newest
         return None if newest is None else newest.value / sums.period_s
 
-    def _lowest_closed(self, series: Series | None) -> float | None:
-        return min(series.closed_by(self.now_s).values, default=None) if series else None
+    def _lowest_closed(self, series: Series) -> float | None:
+        return min(series.closed_by(self.now_s).values, default=None)
 
     def add_failure(self, subject: str, failure: AwsFailure) -> None:
         problem = failure.problem

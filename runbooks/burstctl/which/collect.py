@@ -208,7 +208,7 @@ class _Collection:
                     f"{self._resource_id} is Aurora, whose storage is not EBS: its limits are not known",
                     fix=f"burstctl explain {self._resource_id}",
                 )
-            unused = "it is stopped" if not_running_reason(database) else None
+            unused = not_running_reason(database)
             facts = self._database_facts(database)
             limits = database_limits(facts, now_s=self._now_s, exhausted_pct=self._exhausted_pct)
             cpu_credits = self._describe_cpu_credits(database)
@@ -393,6 +393,7 @@ class _Collection:
         metrics = InstanceMetrics()
         if is_running:
             metrics = self._collector.instance_metrics([instance.instance_id])[instance.instance_id]
+            metrics = metrics.since(instance.launched_at.timestamp())
         has_failed = len(self._failures) > count_before
         assessments = {}
         for due_bucket in due:

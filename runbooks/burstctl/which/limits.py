@@ -220,7 +220,7 @@ def database_limits(facts: DatabaseFacts, *, now_s: float, exhausted_pct: float)
         now_s=now_s,
         exhausted_pct=exhausted_pct,
         max_age_s=MAX_VOLUME_AGE_S,
-        unused="it is stopped" if not_running_reason(database) else None,
+        unused=not_running_reason(database),
     )
     iops = measure_load(sum_of(history.read_ops, history.write_ops), scope, facts.load_error)
     mib_s = measure_load(_in_mib(sum_of(history.read_bytes, history.write_bytes)), scope, facts.load_error)

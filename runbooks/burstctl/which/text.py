@@ -78,7 +78,8 @@ def describe_answer(report: WhichReport) -> list[str]:
     if report.is_missing:
         return []
     if report.unused is not None:
-        return [f"{subject}: {report.unused}, so no process uses it and no limit applies."]
+        effect = ";" if report.is_database else ", so no process uses it and"
+        return [f"{subject}: {report.unused}{effect} no limit applies."]
     if not report.answer.limits:
         return [f"Nothing is known about {subject}: it could not be read."]
     sentences = [_describe_now(report, subject), *([report.cpu_credits] if report.cpu_credits else [])]

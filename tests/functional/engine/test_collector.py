@@ -220,6 +220,20 @@ def test_the_least_of_the_last_minutes_counts_and_what_was_before_does_not(lab, 
     assert (limits.io_balance_pct, limits.byte_balance_pct) == (40, 100)
 
 
+def test_a_balance_from_before_the_launch_of_an_instance_does_not_count(lab, collect):
+    volume_id = add_to(lab, LARGE, "t3.medium")
+    lab.clock.advance(900)
+    lab.fleet.set_instance_balance(LARGE, 0.5, 0.5)
+    lab.clock.advance(360)
+    collector = collect()
+    assert collector.instance_limits(volumes_of(collector))[0][volume_id].io_balance_pct < 1
+    lab.fleet.stop_instance(LARGE)
+    lab.fleet.start_instance(LARGE)
+    lab.clock.advance(120)
+    collector = collect()
+    assert collector.instance_limits(volumes_of(collector))[0][volume_id].io_balance_pct is None
+
+
 def test_the_load_of_an_instance_is_read_if_a_bucket_of_it_is_nearly_empty(lab, collect):
     volume_id = add_to(lab, LARGE, "t3.medium")
     lab.fleet.set_load(volume_id, "steady:1200")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -76,13 +77,14 @@ class InstanceStates:
     """EC2's state of each instance; an instance that EC2 no longer knows is ``terminated``.
 
     ``types`` has the type of each instance that EC2 still knows, such as ``m5.large``; ``names`` has the Name
-    tag of those that have one, and ``volume_ids`` their attached volumes.
+    tag of those that have one, ``volume_ids`` their attached volumes, and ``launched_at`` their last start.
     """
 
     states: Mapping[str, str] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     volume_ids: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    launched_at: Mapping[str, datetime] = field(default_factory=dict)
     unread: Mapping[str, AwsFailure] = field(default_factory=dict)
 
 
@@ -228,6 +230,10 @@ class Ec2Reader:
             names=names,
             volume_ids={
                 instance_id: _attached_volume_ids(description)
+                for instance_id, description in instances.items()
+            },
+            launched_at={
+                instance_id: to_utc(description.get("LaunchTime")) or EPOCH
                 for instance_id, description in instances.items()
             },
             unread=unread,

@@ -1,6 +1,6 @@
 """What CloudWatch has about an instance in trouble."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 from burstwatch.core.buckets.bucket import BucketKind
@@ -49,6 +49,11 @@ class InstanceMetrics:
         return Series(
             total.starts_at_s, tuple(value / _BYTES_PER_MIB for value in total.values), total.period_s
         )
+
+    def since(self, at_s: float) -> "InstanceMetrics":
+        """Without what is older, such as that of another type, before the instance was launched."""
+        names = [field.name for field in fields(self)]
+        return InstanceMetrics(**{name: getattr(self, name).since(at_s) for name in names})
 
     def exceeded(self, kind: BucketKind) -> Series:
         """The check that belongs to the bucket."""

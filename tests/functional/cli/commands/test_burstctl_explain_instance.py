@@ -200,5 +200,5 @@ def test_an_instance_that_was_enlarged_is_not_judged_by_its_former_type(cli, lab
         assert assessed.code == 0, assessed.out
         assert explained.out.startswith(f"{INSTANCE} (build-host), t3.large, running"), explained.out
         assert "used up" not in explained.out
-        assert "credits of the instance: they are used up" not in " ".join(limited.out.split())
+        assert "is limited now by" not in limited.out
         assert "--instance-type" not in explained.out + limited.out
