@@ -76,7 +76,7 @@ class VolumesResult:
 class InstanceStates:
     """EC2's state of each instance; an instance that EC2 no longer knows is ``terminated``.
 
-    ``types`` has the type of each instance that EC2 still knows, such as ``m5.large``; ``names`` has the Name
+    ``types`` has the type of each instance that EC2 still knows, such as ``m5.large``. ``names`` has the Name
     tag of those that have one, ``volume_ids`` their attached volumes, and ``launched_at`` their last start.
     """
 
