@@ -94,9 +94,7 @@ def test_no_limit_applies_to_a_stopped_database(cli, lab):
     result = cli.run("which", "db:orders")
 
     assert result.code == 0
-    assert "db:orders: it is stopped, so it has no metrics; no limit applies." in " ".join(
-        result.out.split()
-    )
+    assert "db:orders: it is stopped, so it has no metrics; no limit applies." in " ".join(result.out.split())
 
 
 def test_without_the_limits_of_its_class_they_are_unknown(cli, lab):
