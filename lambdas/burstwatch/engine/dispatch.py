@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import Final
 
 from burstwatch.adapters.aws.flip_request import FlipRequest
+from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder
 from burstwatch.core.flips.guards import backoff_refusal, detached_refusal, hold_refusal
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
@@ -16,7 +17,7 @@ from burstwatch.core.ledger.flip_state import active_hold
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import urgency_of
-from burstwatch.engine.evaluate_volumes import WatchPass
+from burstwatch.engine.evaluate_volumes import WatchPass, isolate_errors
 from burstwatch.engine.flip_executor import execute_flips
 from burstwatch.engine.fresh_context import empty_state
 
@@ -52,18 +53,30 @@ def dispatch_flips(watch_pass: WatchPass, recorded: AbstractSet[str]) -> None:
         return
     # A flip that this pass can see to be refused is not requested: nothing more would be read or recorded.
     states = _current_states(watch_pass)
-    refusals = {
-        decision.volume_id: refusal
-        for decision in triggered
-        if (refusal := _known_refusal(watch_pass, decision, states[decision.volume_id])) is not None
-    }
-    outcomes.update({volume_id: _refused_outcome(refusal) for volume_id, refusal in refusals.items()})
-    orders = [to_order(decision) for decision in triggered if decision.volume_id not in refusals]
+    orders: list[FlipOrder] = []
+    for decision in triggered:
+        with isolate_errors(watch_pass, decision.volume_id, "was not flipped"):
+            refusal = _known_refusal(watch_pass, decision, states[decision.volume_id])
+            if refusal is not None:
+                outcomes[decision.volume_id] = _refused_outcome(refusal)
+            else:
+                orders.append(to_order(decision))
     # A process that may modify does so here; the others send requests to the function that may.
     if orders and services.modifier is not None:
-        outcomes.update(execute_flips(services, orders, watch_pass.collector))
+        _execute(watch_pass, orders)
     elif orders:
         _send_requests(watch_pass, _select_by_turn(watch_pass, orders, states))
+
+
+def _execute(watch_pass: WatchPass, orders: Sequence[FlipOrder]) -> None:
+    """Carry out these orders; a defect about one volume fails the pass, once the others are done."""
+    errors: dict[str, Exception] = {}
+    watch_pass.outcomes |= execute_flips(watch_pass.services, orders, watch_pass.collector, errors=errors)
+    watch_pass.internal_errors += [
+        f"{volume_id}: {watch_pass.outcomes[volume_id].reason}"
+        for volume_id, error in errors.items()
+        if not isinstance(error, BurstwatchError)
+    ]
 
 
 def _propose(watch_pass: WatchPass, decisions: Sequence[Decision]) -> dict[str, Outcome]:
@@ -77,17 +90,19 @@ def _propose(watch_pass: WatchPass, decisions: Sequence[Decision]) -> dict[str, 
     proposed = {}
     for decision in decisions:
         volume_id = decision.volume_id
-        context = FlipContext(
-            volume=decision.assessment.volume,
-            volume_settings=decision.volume_settings,
-            state=states[volume_id] or empty_state(volume_id),
-            now_s=now_s,
-            holds=holds,
-            modification=watch_pass.collector.modifications_in_progress().get(volume_id),
-            instance=watch_pass.instances.get(volume_id),
-            unavailable=unavailable[volume_id],
-        )
-        refusals = make_plan(to_order(decision), context, watch_pass.services.policy).refusals
+        refusals: Sequence[Refusal] = ()
+        with isolate_errors(watch_pass, volume_id, "was not planned"):
+            context = FlipContext(
+                volume=decision.assessment.volume,
+                volume_settings=decision.volume_settings,
+                state=states[volume_id] or empty_state(volume_id),
+                now_s=now_s,
+                holds=holds,
+                modification=watch_pass.collector.modifications_in_progress().get(volume_id),
+                instance=watch_pass.instances.get(volume_id),
+                unavailable=unavailable[volume_id],
+            )
+            refusals = make_plan(to_order(decision), context, watch_pass.services.policy).refusals
         proposed[volume_id] = Outcome(
             status=OutcomeStatus.PROPOSED, refusal=refusals[0] if refusals else None
         )

@@ -320,12 +320,14 @@ def _record_stop(watch_pass: WatchPass, remaining_count: int) -> None:
 
 
 @contextmanager
-def isolate_errors(watch_pass: WatchPass, volume_id: str) -> Iterator[None]:
+def isolate_errors(
+    watch_pass: WatchPass, volume_id: str, effect: str = "was not evaluated"
+) -> Iterator[None]:
     """Let an internal error about one volume fail the pass without hiding the other volumes."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, the others must be looked at; it is reported
-        record_internal_error(watch_pass, f"{volume_id} was not evaluated", error)
+        record_internal_error(watch_pass, f"{volume_id} {effect}", error)
 
 
 def record_internal_error(watch_pass: WatchPass, effect: str, error: Exception) -> None:

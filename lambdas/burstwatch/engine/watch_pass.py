@@ -95,8 +95,13 @@ def run_pass(
         return _build_report(watch_pass, is_read_only=True), collection
     # Record: what was decided and the alerts about it, in the ledger.
     recorded = _record(watch_pass)
-    # Dispatch flips: each records its own intent, calls AWS and records the outcome, here or elsewhere.
-    dispatch_flips(watch_pass, recorded.subject_ids)
+    try:
+        # Dispatch flips: each records its own intent, calls AWS and records the outcome, here or elsewhere.
+        dispatch_flips(watch_pass, recorded.subject_ids)
+    except Exception:
+        # The pass fails, and the alerts go out: a pass that fails for the same reason each time sends them.
+        _send(watch_pass, recorded, scope)
+        raise
     # Send: what waits in the ledger, with what the flips have added.
     delivery = _send(watch_pass, recorded, scope)
     return _build_acting_report(watch_pass, recorded, delivery, scope), collection

@@ -13,6 +13,7 @@ from burstctl.cli.output import (
     print_error,
     print_failures,
     print_info,
+    print_internal_error,
     print_interruption,
     print_next,
     print_output,
@@ -31,6 +32,7 @@ from burstctl.render.volume import format_id_and_name
 from burstwatch.adapters.aws.ec2_modify import Accepted
 from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.ebs.sizing import TargetOverride
+from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.record_outcome import describe_unavailable_type
@@ -155,13 +157,20 @@ def _execute(
         services = writable_context.services
         started, now_s = monotonic(), services.clock()
         collector = services.build_collector(now_s)
+        errors: dict[str, Exception] = {}
         context.progress.begin("asking AWS")
         try:
             outcomes = execute_flips(
-                services, [_confirmed_order(item, request, now_s) for item in wanted], collector
+                services,
+                [_confirmed_order(item, request, now_s) for item in wanted],
+                collector,
+                errors=errors,
             )
         finally:
             context.progress.end()
+        for error in errors.values():
+            if not isinstance(error, BurstwatchError):
+                print_internal_error(error)
         delivery = deliver(
             services.ledger,
             services.channels,
@@ -171,7 +180,12 @@ def _execute(
             now_s=now_s,
             clock=lambda: now_s + monotonic() - started,
         )
-    known_failures = {f"{volume_id}: {outcome.reason}" for volume_id, outcome in outcomes.items()}
+    # The result of a volume that has failed states the reason; that of one in flight does not.
+    known_failures = {
+        f"{volume_id}: {outcome.reason}"
+        for volume_id, outcome in outcomes.items()
+        if volume_id not in errors or outcome.status is OutcomeStatus.FAILED
+    }
     return outcomes, [item for item in [*collector.failures, *delivery.errors] if item not in known_failures]
 
 

@@ -11,6 +11,7 @@ from burstlab.model.instances.instance import LabInstance
 from burstlab.model.volume import MetricFault
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.flip_state import FlipStatus, Hold
 from burstwatch.core.ledger.ledger import Change
 from support.builders.states import with_fields
@@ -477,6 +478,51 @@ def test_many_volumes_are_one_question_and_one_failure_hides_no_other(cli, lab):
     assert f"{bad} (build-3): failed: ec2:ModifyVolume failed" in result.out
     assert result.code == 1
     assert cli.entry_kinds(bad) == ["intent", "not_done"]
+
+
+@pytest.mark.parametrize(
+    ("method", "error", "outcome", "message"),
+    [
+        (
+            "record_intent",
+            LedgerError("the ledger was busy", fix="run again"),
+            "failed: it was not modified: the ledger was busy; run again",
+            "",
+        ),
+        (
+            "record_intent",
+            ZeroDivisionError("division by zero"),
+            "failed: it was not modified: an internal error, ZeroDivisionError: division by zero",
+            "error: unexpected ZeroDivisionError: division by zero.",
+        ),
+        (
+            "commit",
+            LedgerError("the ledger was busy", fix="run again"),
+            "outcome unknown, not sent again; AWS will be queried (burstctl history {bad})",
+            "{bad}: its outcome was not recorded, so the next pass reads it from AWS: the ledger was busy",
+        ),
+    ],
+)
+def test_an_error_of_the_ledger_about_one_volume_hides_no_other(
+    cli, lab, monkeypatch, method, error, outcome, message
+):
+    volume_ids = [add_warning(lab, tags={"team": "ci"}) for _ in range(3)]
+    bad = volume_ids[0]
+    real = getattr(SqliteLedger, method)
+
+    def write(self, changes, *args, **kwargs):
+        if bad in {change.volume_id for change in (changes if method == "commit" else [changes])}:
+            raise error
+        return real(self, changes, *args, **kwargs)
+
+    monkeypatch.setattr(SqliteLedger, method, write)
+    result = cli.run("flip", "--where", "tag:team=ci", "--yes")
+    assert result.code == 1
+    lines = " ".join(result.out.split())
+    assert f"{bad} (build-3): {outcome.format(bad=bad)}" in lines
+    assert lines.count("AWS has begun to make it gp3") == 2
+    assert message.format(bad=bad) in " ".join(result.err.split())
+    assert all(lab.fleet.modifications(volume_id) for volume_id in volume_ids[1:])
 
 
 def test_a_lost_response_is_unclear_and_never_resent(cli, lab):

@@ -1,0 +1,175 @@
+"""What goes wrong about one volume hides no other: neither its alert nor its flip."""
+
+from dataclasses import replace
+
+import pytest
+from boto3.session import Session
+
+from burstlab.fake_aws.server import ACCESS_KEY
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.errors import LedgerError
+from burstwatch.core.flips.outcome import OutcomeStatus
+from burstwatch.core.ledger.flip_state import FlipStatus
+from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.engine import dispatch, flip_executor, fresh_context
+from burstwatch.wiring.bootstrap import build_modifier
+from support.watch_pass_setup import tick, warm_up
+
+
+@pytest.fixture
+def acting(shell, lab):
+    session = Session(aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name="us-east-1")
+    return replace(shell, modifier=build_modifier(session, shell.calls, endpoint_url=lab.url))
+
+
+@pytest.fixture
+def draining(lab):
+    """Four volumes at 20 %, which the first tick finds critical."""
+    warm_up(lab)
+    volume_ids = [lab.fleet.add(LabVolume(size_gib=100, tags={"burstwatch:mode": "auto"})) for _ in range(4)]
+    for volume_id in volume_ids:
+        lab.fleet.set_load(volume_id, "steady:3000")
+        lab.fleet.set_balance(volume_id, 20)
+    lab.clock.advance(300)
+    return sorted(volume_ids)
+
+
+def fail_planning(monkeypatch, module, bad, error):
+    real = module.make_plan
+
+    def plan(order, context, policy):
+        if order.volume_id == bad:
+            raise error
+        return real(order, context, policy)
+
+    monkeypatch.setattr(module, "make_plan", plan)
+
+
+def fail_write(monkeypatch, method, is_bad):
+    """Let the ledger fail in this method when what it gets is bad."""
+    real = getattr(SqliteLedger, method)
+
+    def write(self, changes, *args, **kwargs):
+        if is_bad(changes):
+            raise LedgerError("the ledger was busy, nothing was written", fix="run again")
+        return real(self, changes, *args, **kwargs)
+
+    monkeypatch.setattr(SqliteLedger, method, write)
+
+
+def alerted(recorder, kind):
+    return sorted(alert.volume_id for alert in recorder.alerts if alert.kind is kind)
+
+
+def flipped(lab, volume_ids):
+    return [volume_id for volume_id in volume_ids if lab.fleet.modifications(volume_id)]
+
+
+def test_a_defect_in_the_plan_of_one_volume_stops_neither_alerts_nor_other_flips(
+    lab, acting, recorder, draining, monkeypatch
+):
+    bad, *others = draining
+    fail_planning(monkeypatch, fresh_context, bad, ZeroDivisionError("division by zero"))
+    report = tick(acting, lab)
+    assert flipped(lab, draining) == others
+    assert alerted(recorder, AlertKind.DRAINING) == draining
+    assert alerted(recorder, AlertKind.FLIPPED) == others
+    text = f"{bad}: it was not modified: an internal error, ZeroDivisionError: division by zero"
+    assert report.internal_errors == [text]
+    assert report.failures == [text]
+    assert report.outcomes[bad].status is OutcomeStatus.FAILED
+
+
+@pytest.mark.parametrize("error", [AssertionError("odd"), TypeError("odd"), LedgerError("odd")])
+def test_a_defect_fails_the_pass_and_an_expected_error_is_a_failure_of_its_volume(
+    lab, acting, draining, monkeypatch, error
+):
+    fail_planning(monkeypatch, fresh_context, draining[0], error)
+    report = tick(acting, lab)
+    assert report.has_failed
+    assert bool(report.internal_errors) is not isinstance(error, LedgerError)
+
+
+def test_an_intent_of_one_volume_that_cannot_be_written_is_tried_again(
+    lab, acting, ledger, recorder, draining, monkeypatch
+):
+    bad, *others = draining
+    with monkeypatch.context() as broken:
+        fail_write(broken, "record_intent", lambda change: change.volume_id == bad)
+        report = tick(acting, lab)
+    assert flipped(lab, draining) == others
+    assert alerted(recorder, AlertKind.DRAINING) == draining
+    assert report.internal_errors == []
+    assert report.failures == [
+        f"{bad}: it was not modified: the ledger was busy, nothing was written; run again"
+    ]
+    assert (report.outcomes[bad].status, report.outcomes[bad].error_code) == ("failed", "LedgerError")
+    tick(acting, lab, 1)
+    assert flipped(lab, draining) == draining
+
+
+def test_an_outcome_that_cannot_be_written_is_read_from_aws_and_not_sent_again(
+    lab, acting, ledger, recorder, draining, monkeypatch
+):
+    bad, *others = draining
+    with monkeypatch.context() as broken:
+        fail_write(
+            broken,
+            "commit",
+            lambda changes: any(
+                change.volume_id == bad and entry.kind is EntryKind.ACCEPTED
+                for change in changes
+                for entry in change.entries
+            ),
+        )
+        report = tick(acting, lab)
+    assert flipped(lab, draining) == draining
+    assert alerted(recorder, AlertKind.DRAINING) == draining
+    assert alerted(recorder, AlertKind.FLIPPED) == others
+    assert report.outcomes[bad].status is OutcomeStatus.IN_FLIGHT
+    assert report.failures == [
+        f"{bad}: its outcome was not recorded, so the next pass reads it from AWS:"
+        " the ledger was busy, nothing was written; run again"
+    ]
+    assert ledger.states()[bad].flip.status is FlipStatus.REQUESTED
+    tick(acting, lab, 1)
+    assert ledger.states()[bad].flip.status is FlipStatus.IN_PROGRESS
+    assert alerted(recorder, AlertKind.FLIPPED) == draining
+    assert len(lab.fleet.modifications(bad)) == 1
+
+
+def test_a_ledger_that_takes_long_to_fail_is_not_used_for_each_volume(
+    lab, acting, ledger, recorder, draining, monkeypatch
+):
+    tried = []
+    monkeypatch.setattr(flip_executor, "_MAX_FAILING_S", 0.0)
+    fail_write(monkeypatch, "record_intent", lambda change: tried.append(change.volume_id) or True)
+    report = tick(acting, lab)
+    assert len(tried) == 1
+    assert [outcome.status for outcome in report.outcomes.values()] == [OutcomeStatus.FAILED] * 4
+    assert sum("errors about 1 other volume took too long" in failure for failure in report.failures) == 3
+    assert alerted(recorder, AlertKind.DRAINING) == draining
+
+
+def test_an_error_about_all_flips_fails_the_pass_after_the_alerts(
+    lab, acting, recorder, draining, monkeypatch
+):
+    def fail(*_args, **_kwargs):
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(flip_executor, "read_fresh_context", fail)
+    with pytest.raises(ZeroDivisionError):
+        tick(acting, lab)
+    assert alerted(recorder, AlertKind.DRAINING) == draining
+
+
+def test_a_proposal_that_cannot_be_planned_hides_no_other(lab, shell, recorder, draining, monkeypatch):
+    fail_planning(monkeypatch, dispatch, draining[0], ZeroDivisionError("division by zero"))
+    report = tick(shell, lab)
+    assert alerted(recorder, AlertKind.DRAINING) == draining
+    assert [report.outcomes[volume_id].status for volume_id in draining] == [OutcomeStatus.PROPOSED] * 4
+    assert report.internal_errors == [
+        f"{draining[0]} was not planned because of an internal error: ZeroDivisionError: division by zero"
+    ]
