@@ -167,8 +167,13 @@ def _select_postponed(watch_pass: WatchPass, orders: Sequence[FlipOrder], limit:
     Steps of the golden ratio around a ring reach all of them soon, also where passes are minutes apart.
     """
     ring = sorted(orders, key=lambda order: sha256(order.volume_id.encode()).digest())
-    offset = int(watch_pass.context.tick_at_s // 60 * _GOLDEN_RATIO % 1 * len(ring))
+    offset = int(turn_of(watch_pass.context.tick_at_s) * len(ring))
     return {order.volume_id for order in (ring[offset:] + ring[:offset])[limit:]}
+
+
+def turn_of(tick_at_s: int) -> float:
+    """A number from 0 to 1 for the minute of a tick; those of a series of ticks are spread evenly."""
+    return tick_at_s // 60 * _GOLDEN_RATIO % 1
 
 
 def _last_refusing_guard(state: VolumeState | None) -> Guard | None:

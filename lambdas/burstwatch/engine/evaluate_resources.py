@@ -34,6 +34,7 @@ from burstwatch.engine.evaluate_volumes import (
     drop_state_of,
     isolate_errors,
     record_internal_error,
+    record_stop,
     release_samples,
     unreadable_decision,
 )
@@ -87,7 +88,10 @@ def evaluate_resources(watch_pass: WatchPass, due: Iterable[DueBucket]) -> None:
         else:
             watched.append(due_bucket)
     remaining = iter(watched)
-    while (chunk := list(islice(remaining, _CHUNK_SIZE))) and not watch_pass.services.should_stop():
+    while chunk := list(islice(remaining, _CHUNK_SIZE)):
+        if watch_pass.services.should_stop():
+            record_stop(watch_pass, len(chunk) + sum(1 for _ in remaining), "bucket")
+            break
         watch_pass.collector.heartbeat()
         watch_pass.decisions += _evaluate_chunk(watch_pass, chunk)
 

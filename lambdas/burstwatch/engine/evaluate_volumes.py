@@ -38,6 +38,7 @@ from burstwatch.core.policy.volume_tags import VolumeSettings, read_tags
 from burstwatch.core.policy.windows import WindowState
 from burstwatch.core.resource_type import is_volume_subject, type_of_id
 from burstwatch.core.tag_keys import CRITICAL, IGNORE
+from burstwatch.core.text import format_count
 from burstwatch.core.watch.cadence import is_recheck_due, sweep_interval_s
 from burstwatch.core.watch.decide import conclude, evaluate_volume
 from burstwatch.core.watch.decision import Action, Decision, TickContext, VolumeEvaluation
@@ -138,7 +139,7 @@ def evaluate_due(watch_pass: WatchPass, due: Iterable[DueVolume]) -> None:
     remaining = iter(watched)
     while chunk := list(islice(remaining, _CHUNK_SIZE)):
         if watch_pass.services.should_stop():
-            _record_stop(watch_pass, len(chunk) + sum(1 for _ in remaining))
+            record_stop(watch_pass, len(chunk) + sum(1 for _ in remaining), "volume")
             break
         watch_pass.collector.heartbeat()
         results += _evaluate_chunk(watch_pass, chunk)
@@ -311,11 +312,13 @@ def unreadable_decision(watch_pass: WatchPass, assessment: Assessment) -> Decisi
     )
 
 
-def _record_stop(watch_pass: WatchPass, remaining_count: int) -> None:
+def record_stop(watch_pass: WatchPass, remaining_count: int, noun: str) -> None:
+    """Record that the pass was stopped with this many left: its ticks are not completed."""
     watch_pass.is_stopped = True
-    volumes = "1 volume was" if remaining_count == 1 else f"{remaining_count:,} volumes were"
+    verb = "was" if remaining_count == 1 else "were"
     watch_pass.collector.failures.append(
-        f"the pass was stopped: {volumes} not evaluated; the next pass evaluates them"
+        f"the pass was stopped: {format_count(remaining_count, noun)} {verb} not evaluated; the next pass"
+        " evaluates them"
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import partial
 from time import monotonic
 from typing import TypeVar
 
@@ -20,7 +21,7 @@ from burstwatch.core.watch.fleet_summary import summarise_fleet
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.core.watch.window_status import WindowSchedule, announce_windows
 from burstwatch.engine.alert_delivery import DeliveryReport, deliver
-from burstwatch.engine.dispatch import dispatch_flips
+from burstwatch.engine.dispatch import dispatch_flips, turn_of
 from burstwatch.engine.evaluate_resources import evaluate_resources
 from burstwatch.engine.evaluate_volumes import WatchPass, evaluate_due
 from burstwatch.engine.services import Services
@@ -85,8 +86,7 @@ def run_pass(
     # A pass that sends nothing pays for no metrics about what drained a volume.
     watch_pass.explains_drains = not watch_pass.is_read_only
     # Evaluate: read their metrics, judge them and decide. A mistake about one volume stays with that volume.
-    evaluate_due(watch_pass, collection.due)
-    evaluate_resources(watch_pass, collection.due_buckets)
+    _evaluate(watch_pass, collection)
     # A pass that lists the fleet for the first time evaluates without knowing its size, and reports it.
     if collection.fleet_size is not None:
         watch_pass.fleet_size = collection.fleet_size
@@ -105,6 +105,20 @@ def run_pass(
     # Send: what waits in the ledger, with what the flips have added.
     delivery = _send(watch_pass, recorded, scope)
     return _build_acting_report(watch_pass, recorded, delivery, scope), collection
+
+
+def _evaluate(watch_pass: WatchPass, collection: Collection) -> None:
+    """Evaluate volumes and other buckets, in turn one or the other first.
+
+    If the time of each pass ends after the first of them, neither is left out for ever.
+    """
+    steps = [
+        partial(evaluate_due, watch_pass, collection.due),
+        partial(evaluate_resources, watch_pass, collection.due_buckets),
+    ]
+    is_reversed = turn_of(watch_pass.context.tick_at_s) >= 1 / 2
+    for step in reversed(steps) if is_reversed else steps:
+        step()
 
 
 def start_pass(services: Services, *, now_s: float, tick_at_s: int | None = None) -> WatchPass:

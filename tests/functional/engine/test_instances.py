@@ -622,3 +622,44 @@ def test_an_exhausted_instance_that_is_enlarged_recovers_and_is_not_alerted_abou
     assert [alert.kind for alert in recorder.alerts] == [AlertKind.RECOVERED]
     entries = [entry.body for entry in ledger.entries("i-0a1#instance-io") if entry.kind == "level_changed"]
     assert entries[-1] == {"from": "exhausted", "to": "ok"}
+
+
+def stopping_after(services, stages):
+    """Services of a pass that is stopped after N stages, of volumes and of other buckets."""
+    calls = []
+    return replace(services, should_stop=lambda: len(calls) >= stages or calls.append(True))
+
+
+def test_a_pass_that_is_stopped_before_the_buckets_is_not_completed(aws, watch, ledger):
+    aws.add()
+    calm(aws)
+    aws.now_s += 300
+    tick_s = aws.now_s
+    stopped = run_tick(stopping_after(watch, 0), tick_at_s=tick_s, now_s=tick_s)
+    assert stopped.failures == [
+        "the pass was stopped: 2 buckets were not evaluated; the next pass evaluates them"
+    ]
+    assert stopped.has_failed
+    assert ledger.fleet_snapshot() is None
+    (report,) = tick(watch, aws)
+    assert {decision.assessment.subject for decision in report.decisions} == {
+        "i-0a1#instance-io",
+        "i-0a1#instance-throughput",
+    }
+
+
+@pytest.mark.parametrize("every_min", [1, 2, 5])
+def test_neither_volumes_nor_buckets_are_left_out_if_every_pass_is_stopped_in_between(
+    aws, watch, recorder, every_min
+):
+    aws.add()
+    calm(aws)
+    tick(watch, aws, 20)
+    aws.volumes_of_region.append(a_volume(volume_id="vol-0d1", size_gib=100))
+    aws.balances["i-0a1", "EBSIOBalance%"] = falling(2.0, since_s=aws.now_s)
+    aws.balances["vol-0d1", "BurstBalance"] = falling(2.0, since_s=aws.now_s)
+    for _ in range(90 // every_min):
+        aws.now_s += 60 * every_min
+        run_tick(stopping_after(watch, 1), tick_at_s=aws.now_s, now_s=aws.now_s)
+    exhausted = {alert.volume_id for alert in recorder.alerts if alert.level is Level.EXHAUSTED}
+    assert exhausted == {"vol-0d1", "i-0a1#instance-io"}
