@@ -18,6 +18,7 @@ from burstwatch.core.watch.due_buckets import (
     due_buckets_in_sweep,
 )
 from burstwatch.core.watch.due_volumes import DueVolume, due_in_focus, due_in_sweep, fingerprint
+from burstwatch.core.watch.fleet_summary import count_volumes, fleet_fingerprints
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.engine.evaluate_resources import list_buckets, read_remembered_buckets
 from burstwatch.engine.evaluate_volumes import WatchPass, read_remembered_volumes, to_due
@@ -166,7 +167,7 @@ def _run_focus(tick: _ClaimedTick, now_s: float) -> PassReport:
 
 def _start_tick_pass(tick: _ClaimedTick, now_s: float) -> WatchPass:
     watch_pass = start_pass(tick.services, tick_at_s=tick.tick_at_s, now_s=now_s)
-    watch_pass.fleet_size = len(tick.snapshot.fingerprints) if tick.snapshot else None
+    watch_pass.fleet_size = count_volumes(tick.snapshot.fingerprints) if tick.snapshot else None
     return watch_pass
 
 
@@ -213,9 +214,9 @@ def _collect_sweep(tick: _ClaimedTick, watch_pass: WatchPass) -> _SweepCollectio
     return _SweepCollection(
         due=[*due, *unlisted],
         due_buckets=due_buckets,
-        fleet_size=len(volumes) + len(bucket_fingerprints),
-        fingerprints=bucket_fingerprints.union(
-            fingerprint(volume, watch_pass.policies) for volume in volumes
+        fleet_size=len(volumes),
+        fingerprints=fleet_fingerprints(
+            {fingerprint(volume, watch_pass.policies) for volume in volumes}, bucket_fingerprints
         ),
     )
 

@@ -42,7 +42,7 @@ class PassScope(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
-    """What is due; ``fleet_size`` is the number of all volumes and other buckets, if all were listed."""
+    """What is due; ``fleet_size`` is the number of all volumes, if all were listed."""
 
     due: Sequence[DueVolume] = ()
     due_buckets: Sequence[DueBucket] = ()

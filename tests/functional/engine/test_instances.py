@@ -624,6 +624,19 @@ def test_an_exhausted_instance_that_is_enlarged_recovers_and_is_not_alerted_abou
     assert entries[-1] == {"from": "exhausted", "to": "ok"}
 
 
+def test_volumes_are_counted_without_the_buckets_of_other_resources(aws, watch):
+    aws.add()
+    calm(aws)
+    for number in (1, 2):
+        aws.volumes_of_region.append(a_volume(volume_id=f"vol-0d{number}", size_gib=100))
+        aws.balances[f"vol-0d{number}", "BurstBalance"] = constant(0.0)
+    for report in tick(watch, aws, 10):  # sweeps, and passes in between that list nothing
+        assert report.fleet.watched == 2
+        assert {level: count for level, count in report.fleet.by_level.items() if count} == {
+            Level.EXHAUSTED: 2
+        }
+
+
 def stopping_after(services, stages):
     """Services of a pass that is stopped after N stages, of volumes and of other buckets."""
     calls = []

@@ -2,12 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import Final
 
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.resource_type import is_volume_subject
+
+_MAX_BUCKETS: Final = 2**24
+"""No fingerprint of 64 bits is as small as this by chance, in any fleet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,21 @@ def summarise_fleet(
         other_by_level={level: other_levels[level] for level in Level},
         lowest_balance_pct=min((pct for pct in balances if pct is not None), default=None),
     )
+
+
+def fleet_fingerprints(volumes: AbstractSet[int], buckets: AbstractSet[int]) -> frozenset[int]:
+    """The fingerprints of the fleet, as a snapshot has them: with the number of other buckets among them.
+
+    It is a fingerprint of nothing to a version that does not know this, so an upgrade can be rolled back.
+    """
+    return frozenset(volumes | buckets | ({len(buckets)} if buckets else set()))
+
+
+def count_volumes(fingerprints: AbstractSet[int]) -> int:
+    """How many of the fingerprints of ``fleet_fingerprints`` are those of volumes."""
+    bucket_count = min(fingerprints, default=_MAX_BUCKETS)
+    is_count = bucket_count < _MAX_BUCKETS
+    return max(0, len(fingerprints) - 1 - bucket_count) if is_count else len(fingerprints)
 
 
 def _count_levels(states: Iterable[VolumeState]) -> Counter[Level]:

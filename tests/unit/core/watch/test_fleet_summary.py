@@ -1,7 +1,7 @@
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.ledger import Change
-from burstwatch.core.watch.fleet_summary import summarise_fleet
+from burstwatch.core.watch.fleet_summary import count_volumes, fleet_fingerprints, summarise_fleet
 from support.builders.core_values import a_flip, a_state, at
 from support.builders.states import with_fields
 
@@ -93,3 +93,17 @@ def test_buckets_of_instances_are_counted_apart_from_volumes():
 def test_nothing_is_watched_where_there_is_nothing():
     fleet = summarise_fleet({}, [], 0)
     assert (fleet.watched, count_states(fleet)) == (0, {})
+
+
+def test_the_fingerprints_of_a_fleet_separate_volumes_from_other_buckets():
+    volumes, buckets = {2**24, 2**63}, {2**40, 2**41, 2**64 - 1}
+    fleet = fleet_fingerprints(volumes, buckets)
+    assert fleet == volumes | buckets | {3}
+    assert count_volumes(fleet) == 2
+    assert count_volumes(fleet_fingerprints(set(), buckets)) == 0
+
+
+def test_a_fleet_of_volumes_alone_has_their_fingerprints_only():
+    assert fleet_fingerprints({2**24, 2**63}, set()) == {2**24, 2**63}
+    assert count_volumes({2**24, 2**63}) == 2
+    assert count_volumes(set()) == 0
