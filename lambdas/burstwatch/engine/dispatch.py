@@ -1,6 +1,6 @@
 """What the decisions want is carried out here, or asked of the function that may."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import sha256
 from typing import Final
@@ -15,6 +15,7 @@ from burstwatch.core.flips.recommendation import demand_of
 from burstwatch.core.flips.refusal import VISIBLE_TO_PASS, Guard, Refusal
 from burstwatch.core.ledger.flip_state import active_hold
 from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.text import format_instant
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import urgency_of
 from burstwatch.engine.evaluate_volumes import WatchPass, isolate_errors
@@ -43,6 +44,7 @@ def dispatch_flips(watch_pass: WatchPass, recorded: AbstractSet[str]) -> None:
     services, outcomes = watch_pass.services, watch_pass.outcomes
     services.calls.limit_reads(_READ_LIMIT_S)
     outcomes.update(_outcomes_of_open_flips(watch_pass.decisions))
+    watch_pass.collector.failures += _describe_impossible_times(watch_pass)
     triggered = [
         decision
         for decision in watch_pass.decisions
@@ -66,6 +68,18 @@ def dispatch_flips(watch_pass: WatchPass, recorded: AbstractSet[str]) -> None:
         _execute(watch_pass, orders)
     elif orders:
         _send_requests(watch_pass, _select_by_turn(watch_pass, orders, states))
+
+
+def _describe_impossible_times(watch_pass: WatchPass) -> Iterator[str]:
+    """What the ledger says of modifications that cannot be: it does not count, and is written without it."""
+    for decision in watch_pass.decisions:
+        state = watch_pass.states.get(decision.volume_id)
+        times = state.impossible_times(watch_pass.context.now_s) if state is not None else ()
+        if times:
+            yield (
+                f"{decision.volume_id}: the ledger has times of modifications that are too far ahead and do"
+                f" not count: {', '.join(map(format_instant, times))}"
+            )
 
 
 def _execute(watch_pass: WatchPass, orders: Sequence[FlipOrder]) -> None:
@@ -225,10 +239,8 @@ def _known_refusal(watch_pass: WatchPass, decision: Decision, state: VolumeState
         return detached
     if state is None:
         return None
-    is_backing_off = (
-        state.modifications.failure_count and (state.modifications.retry_at_s or 0) > watch_pass.context.now_s
-    )
-    return backoff_refusal(state) if is_backing_off else None
+    is_backing_off = state.next_attempt_at_s(watch_pass.context.now_s) is not None
+    return backoff_refusal(state) if is_backing_off and state.modifications.failure_count else None
 
 
 def to_order(decision: Decision) -> FlipOrder:

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from burstwatch.core.ledger.ledger import Change, States
 from burstwatch.core.ledger.unreadable_item import ItemKind
+from burstwatch.core.resource_type import is_volume_subject
 from burstwatch.core.watch.decision import TickContext
 from burstwatch.core.watch.due_buckets import DueBucket
 from burstwatch.core.watch.due_volumes import DueVolume
@@ -119,6 +120,7 @@ def _evaluate(watch_pass: WatchPass, collection: Collection) -> None:
     is_reversed = turn_of(watch_pass.context.tick_at_s) >= 1 / 2
     for step in reversed(steps) if is_reversed else steps:
         step()
+    watch_pass.decisions.sort(key=lambda decision: not is_volume_subject(decision.volume_id))
 
 
 def start_pass(services: Services, *, now_s: float, tick_at_s: int | None = None) -> WatchPass:

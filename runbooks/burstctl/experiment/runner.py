@@ -132,9 +132,9 @@ class ExperimentRunner:
 
     def _request_flip(self, state: VolumeState) -> None:
         journal = self.journal
-        if state.modifications.retry_at_s is not None and state.modifications.retry_at_s > self._now_s:
-            self._report_progress(f"tried again from {format_clock(state.modifications.retry_at_s)} UTC on")
-            self.waiter.wait_until(state.modifications.retry_at_s)
+        if (retry_at_s := state.next_attempt_at_s(self._now_s)) is not None:
+            self._report_progress(f"tried again from {format_clock(retry_at_s)} UTC on")
+            self.waiter.wait_until(retry_at_s)
             return
         if journal.attempts >= _MAX_ATTEMPTS:
             self._fail(f"it could not leave in {journal.attempts} attempts")
@@ -245,8 +245,8 @@ class ExperimentRunner:
             self._report_progress(f"it cannot return: {hold_refusal(hold)}")
             self.waiter.wait_until(now_s + _SLOW_POLL_INTERVAL_S)
             return
-        if state.modifications.retry_at_s is not None and state.modifications.retry_at_s > now_s:
-            self.waiter.wait_until(min(state.modifications.retry_at_s, now_s + _SLOW_POLL_INTERVAL_S))
+        if (retry_at_s := state.next_attempt_at_s(now_s)) is not None:
+            self.waiter.wait_until(min(retry_at_s, now_s + _SLOW_POLL_INTERVAL_S))
             return
         self._report_progress(f"asking AWS to make it {self.journal.original} again")
         outcome = self._execute_flip(Direction.FLIP_BACK)

@@ -173,15 +173,14 @@ def _topics(recorded: _History) -> list[Topic]:
             topics.append(
                 ("Contested", [f"changed by someone else, seen {since}; requires manual action {command}"])
             )
-        if state.modifications.retry_at_s is not None and state.modifications.retry_at_s > recorded.now_s:
+        if (retry_at_s := state.next_attempt_at_s(recorded.now_s)) is not None:
             attempts = (
                 "1 attempt"
                 if state.modifications.failure_count == 1
                 else f"{state.modifications.failure_count} attempts in a row"
             )
             next_attempt = (
-                "the watchdog makes the next"
-                f" {format_relative_time(state.modifications.retry_at_s, recorded.now_s, 'UTC')}"
+                f"the watchdog makes the next {format_relative_time(retry_at_s, recorded.now_s, 'UTC')}"
             )
             topics.append(("Failed", [f"{attempts}; {next_attempt}"]))
         modifications = state.modifications.within_day(recorded.now_s)

@@ -1,11 +1,7 @@
 """What goes wrong about one volume hides no other: neither its alert nor its flip."""
 
-from dataclasses import replace
-
 import pytest
-from boto3.session import Session
 
-from burstlab.fake_aws.server import ACCESS_KEY
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import AlertKind
@@ -14,14 +10,7 @@ from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger.flip_state import FlipStatus
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.engine import dispatch, flip_executor, fresh_context
-from burstwatch.wiring.bootstrap import build_modifier
 from support.watch_pass_setup import tick, warm_up
-
-
-@pytest.fixture
-def acting(shell, lab):
-    session = Session(aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name="us-east-1")
-    return replace(shell, modifier=build_modifier(session, shell.calls, endpoint_url=lab.url))
 
 
 @pytest.fixture

@@ -218,8 +218,8 @@ def _format_modification(modification: ModificationUse) -> str:
 
 
 def _cooldown(plan: FlipPlan, policy: Policy) -> Refusal | None:
-    retry_at_s = plan.context.state.modifications.retry_at_s
-    if plan.order.is_automatic and retry_at_s is not None and plan.context.now_s < retry_at_s:
+    retry_at_s = plan.context.state.next_attempt_at_s(plan.context.now_s)
+    if plan.order.is_automatic and retry_at_s is not None:
         return backoff_refusal(plan.context.state)
     if (
         plan.order.direction is Direction.FLIP_BACK

@@ -21,6 +21,9 @@ EXTERNAL: Final = "others"
 QUOTA_PERIOD_S: Final = 24 * 3600
 """AWS counts the modifications of a volume over a rolling period of 24 hours."""
 
+MAX_AHEAD_S: Final = QUOTA_PERIOD_S + 3600
+"""AWS's quota names a time of a day ahead at most, and clocks differ by less than an hour more."""
+
 SAME_START_TOLERANCE_S: Final = 5
 """A judgement: the start of a modification in AWS's answer to ModifyVolume and in its record differ by less.
 """
@@ -222,10 +225,17 @@ def make_intent_id(volume_id: str, revision: int) -> str:
 def modifications_within(
     modifications: Iterable[ModificationUse], now_s: float, period_s: float = QUOTA_PERIOD_S
 ) -> tuple[ModificationUse, ...]:
-    """The modifications of the last ``period_s`` seconds, oldest first; one in the future counts as now."""
+    """The modifications of the last ``period_s`` seconds, oldest first; one in the future counts as well.
+
+    One that is more than a day ahead does not, as no clock is that wrong: it would count for ever.
+    """
     return tuple(
         sorted(
-            (modification for modification in modifications if modification.at_s > now_s - period_s),
+            (
+                modification
+                for modification in modifications
+                if now_s - period_s < modification.at_s <= now_s + MAX_AHEAD_S
+            ),
             key=lambda modification: modification.at_s,
         )
     )

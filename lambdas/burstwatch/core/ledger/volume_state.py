@@ -10,12 +10,16 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.flip_state import (
+    MAX_AHEAD_S,
     WATCHDOG,
     Flip,
     ModificationUse,
     modifications_within,
     record_modification,
 )
+
+_LONGEST_PAUSE_S: Final = 2 * 3600
+"""A pause after a failure is an hour at most, and clocks differ by less than another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +153,24 @@ class VolumeState:
         """Whether something is remembered of it that AWS does not know."""
         has_flip = self.flip is not None or self.modifications.unsent_intent is not None
         return has_flip or self.is_contested or bool(self.modifications.used)
+
+    def next_attempt_at_s(self, now_s: float) -> int | None:
+        """When the next attempt may be made after a failure; None if it may be made now.
+
+        A time farther ahead than any that is written does not count: the ledger may be damaged. Only times
+        that AWS named are beyond our own pauses, and they were reported as a refusal.
+        """
+        retry_at_s = self.modifications.retry_at_s
+        longest_s = _LONGEST_PAUSE_S if self.alerts.refusal is None else MAX_AHEAD_S
+        return retry_at_s if retry_at_s is not None and now_s < retry_at_s <= now_s + longest_s else None
+
+    def impossible_times(self, now_s: float) -> list[int]:
+        """The times of modifications, and of the next attempt, that are too far ahead and do not count."""
+        history = self.modifications
+        times = [use.at_s for use in history.used if use.at_s > now_s + MAX_AHEAD_S]
+        if history.retry_at_s is not None and history.retry_at_s > now_s + MAX_AHEAD_S:
+            times.append(history.retry_at_s)
+        return times
 
     def to_document(self, *, is_whole: bool = False) -> dict[str, Any]:
         """As flat JSON: as the ledger keeps it, or with every key under its own name if it ``is_whole``."""

@@ -166,12 +166,14 @@ def build_change(evaluation: VolumeEvaluation, state: VolumeState, alerts: Seque
 
 
 def _without_expired(state: VolumeState, now_s: int) -> VolumeState:
-    """The state without modifications and an intent that are too old to matter."""
+    """The state without modifications and an intent that are too old to matter, and times that cannot be."""
     intent = state.modifications.unsent_intent
     is_remembered = intent is not None and now_s - intent.requested_at_s < LATE_INTENT_MEMORY_S
+    retry_at_s = state.modifications.retry_at_s
     history = replace(
         state.modifications,
         used=state.modifications.within_day(now_s),
+        retry_at_s=None if retry_at_s in state.impossible_times(now_s) else retry_at_s,
         unsent_intent=intent if is_remembered else None,
     )
     return replace(state, modifications=history)
@@ -202,7 +204,7 @@ def _is_worth_keeping(state: VolumeState, evaluation: VolumeEvaluation, now_s: i
     )
     is_watched = state.level is not Level.OK or state.next_poll_at_s is not None
     has_open_alert = alerts.is_gap_open or alerts.is_critical_open or alerts.missed_window_at_s is not None
-    is_backing_off = history.retry_at_s is not None and history.retry_at_s > now_s
+    is_backing_off = state.next_attempt_at_s(now_s) is not None
     has_fresh_stall = state.stall is not None and state.stall.is_fresh(now_s)
     # The name that a held database had before is known from its state only, and the hold follows it.
     is_held_by_name = evaluation.volume_context.silencing_hold is not None and state.lasting_id is not None

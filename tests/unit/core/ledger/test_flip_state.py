@@ -262,6 +262,8 @@ def a_use_at(*at_s, by=WATCHDOG):
         ((300, 100, 200), 1_000, [100, 200, 300]),
         # A clock was ahead when it was written, or is behind now.
         ((2_000,), 1_000, [2_000]),
+        # No clock is 25 h ahead: the ledger is damaged.
+        ((91_000, 91_001), 1_000, [91_000]),
     ],
 )
 def test_what_began_in_the_last_24_hours_counts_oldest_first(at_s, now_s, counts):
@@ -365,3 +367,27 @@ def test_the_spend_cap_has_room_up_to_it_and_for_what_rounding_adds(cap_usd, add
 )
 def test_a_flip_reserves_what_it_adds_while_it_counts_against_the_caps(flip, reserved_usd):
     assert flip.reserved_usd == reserved_usd
+
+
+@pytest.mark.parametrize(
+    ("retry_at_s", "refusal", "next_at_s"),
+    [
+        (None, None, None),
+        (1_000, None, None),
+        (1_001, None, 1_001),
+        # A pause of an hour, written by a clock that is an hour ahead.
+        (8_200, None, 8_200),
+        (8_201, None, None),
+        # AWS named the time, and that was reported: its quota is a day.
+        (91_000, "aws_quota", 91_000),
+        (91_001, "aws_quota", None),
+    ],
+)
+def test_a_next_attempt_farther_ahead_than_any_pause_is_not_waited_for(retry_at_s, refusal, next_at_s):
+    state = a_state(retry_at_s=retry_at_s, failure_count=1, refusal=refusal)
+    assert state.next_attempt_at_s(1_000) == next_at_s
+
+
+def test_times_that_cannot_be_are_named():
+    assert a_state(used=a_use_at(500, 91_000), retry_at_s=91_000).impossible_times(1_000) == []
+    assert a_state(used=a_use_at(500, 91_001), retry_at_s=91_002).impossible_times(1_000) == [91_001, 91_002]

@@ -1,0 +1,53 @@
+"""Times in the ledger that no clock shows stop no flip: the ledger may be damaged, or written by others."""
+
+import pytest
+
+from burstlab.model.volume import LabVolume
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.ledger.flip_state import WATCHDOG, ModificationUse
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.ledger.volume_state import ModificationHistory, VolumeState
+from support.watch_pass_setup import tick, warm_up
+
+YEAR_9999_S = 253_402_000_000
+
+
+@pytest.fixture
+def draining(lab):
+    warm_up(lab)
+    volume_id = lab.fleet.add(LabVolume(size_gib=100, tags={"burstwatch:mode": "auto"}))
+    lab.fleet.set_load(volume_id, "steady:3000")
+    lab.fleet.set_balance(volume_id, 20)
+    lab.clock.advance(300)
+    return volume_id
+
+
+def remember(ledger, volume_id, history):
+    state = VolumeState(volume_id=volume_id, revision=5, modifications=history)
+    ledger.commit([Change(volume_id=volume_id, expected_revision=None, state=state)], channels=())
+
+
+@pytest.mark.parametrize(
+    ("history", "times"),
+    [
+        (ModificationHistory(failure_count=1, retry_at_s=YEAR_9999_S), "9999-12-28T12:26:40Z"),
+        (
+            ModificationHistory(
+                used=tuple(ModificationUse(at_s=YEAR_9999_S + k, by=WATCHDOG) for k in (0, 60, 120))
+            ),
+            "9999-12-28T12:26:40Z, 9999-12-28T12:27:40Z, 9999-12-28T12:28:40Z",
+        ),
+    ],
+    ids=["the next attempt", "modifications"],
+)
+def test_a_time_in_the_year_9999_stops_no_flip_and_is_reported_once(
+    lab, acting, ledger, recorder, draining, history, times
+):
+    remember(ledger, draining, history)
+    report = tick(acting, lab)
+    assert len(lab.fleet.modifications(draining)) == 1
+    assert [alert.kind for alert in recorder.alerts] == [AlertKind.DRAINING, AlertKind.FLIPPED]
+    assert report.failures == [
+        f"{draining}: the ledger has times of modifications that are too far ahead and do not count: {times}"
+    ]
+    assert tick(acting, lab, 1).failures == []
