@@ -35,7 +35,7 @@ def a_forged_request(functions, volume_id, **changes):
         "cause": "draining",
         "because": "critical: empty within 15 min",
         "demand": {"peak_iops": 39_000.0, "peak_throughput_mib_s": None, "pinned": True, "ahead": False},
-        "urgency": [-4],
+        "urgency": [-4, 715.0, {"float": "inf"}, 31.5, volume_id],
         "revision": 1,
         "by": "watchdog",
         "overridden": [],

@@ -2,12 +2,14 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
+from sys import float_info
 from typing import Any, Final, NoReturn, Self, TypeAlias
 
 from burstwatch.core.errors import BurstwatchError
@@ -23,6 +25,10 @@ _MAX_SHOWN_CHARS: Final = 60  # one quoted value; a message may have several fau
 _MAX_ERROR_CHARS: Final = 900  # all faults of a message together
 _VOLUME_ID_PATTERN: Final = re.compile(r"vol-[0-9a-f]{8,17}")
 _MINUTE_S: Final = 60
+
+_URGENCY_PARTS: Final = 5  # at most: the level, two times, the balance and the ID
+_INFINITIES: Final = ({"float": "inf"}, {"float": "-inf"})
+_MAX_REVISION: Final = 2**63
 
 _MAX_TIMESTAMP_S: Final = 253_402_300_800
 """The end of the year 9999, the last that Python's datetime can hold."""
@@ -80,7 +86,9 @@ class FlipRequest:
                 f"the message is not a flip request: it is longer than {MAX_BODY_BYTES:,} characters"
             )
         try:
-            document = json.loads(body, parse_constant=_refuse_constant)
+            document = json.loads(
+                body, parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeated_keys
+            )
         except (ValueError, RecursionError) as error:
             raise MalformedRequestError(
                 f"the message is not a flip request: it is not JSON ({error})"
@@ -97,6 +105,14 @@ class FlipRequest:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number")
+
+
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are different; of two values, readers of JSON disagree which one counts."""
+    repeated = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+    if repeated:
+        raise ValueError(f"{_quote(repeated[0])} occurs more than once")
+    return dict(pairs)
 
 
 def _parse_fields(document: Any) -> dict[str, Any]:
@@ -164,8 +180,41 @@ def _exact_value(expected: Any, expected_text: str) -> Callable[[Any], Any]:
     return lambda value: _require(value, is_valid=value == expected, fault=f"not {expected_text}")
 
 
-def _accept_any(value: Any) -> Any:
-    return value
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= float_info.max
+
+
+def _is_amount(value: Any) -> bool:
+    return value is None or (_is_number(value) and value >= 0)
+
+
+def _check_demand(value: Any) -> Any:
+    """Both rates, a number or null, and two flags."""
+    is_valid = (
+        isinstance(value, dict)
+        and value.keys() == _LEGACY_VALUES["demand"].keys()
+        and _is_amount(value["peak_iops"])
+        and _is_amount(value["peak_throughput_mib_s"])
+        and type(value["pinned"]) is type(value["ahead"]) is bool
+    )
+    return _require(value, is_valid=is_valid, fault="not a demand")
+
+
+def _check_urgency(value: Any) -> Any:
+    """Numbers to sort by, each of which may be infinite, and then the volume's ID; or nothing."""
+    is_valid = value == [] or (
+        isinstance(value, list)
+        and len(value) <= _URGENCY_PARTS
+        and all(_is_number(part) or part in _INFINITIES for part in value[:-1])
+        and isinstance(value[-1], str)
+        and _VOLUME_ID_PATTERN.fullmatch(value[-1]) is not None
+    )
+    return _require(value, is_valid=is_valid, fault="not an urgency")
+
+
+def _check_revision(value: Any) -> Any:
+    is_valid = type(value) is int and 0 <= value < _MAX_REVISION
+    return _require(value, is_valid=is_valid, fault="not a revision")
 
 
 _Parsers: TypeAlias = Mapping[str, Callable[[Any], Any]]
@@ -181,9 +230,9 @@ _REQUEST_PARSERS: Final[_Parsers] = {
 _COPIED_FIELDS: Final = ("volume_id", "direction", "cause", "because")
 
 _LEGACY_PARSERS: Final[_Parsers] = {
-    "demand": _accept_any,
-    "urgency": _accept_any,
-    "revision": _accept_any,
+    "demand": _check_demand,
+    "urgency": _check_urgency,
+    "revision": _check_revision,
     "by": _exact_value(WATCHDOG, f'"{WATCHDOG}"'),
     "overridden": _exact_value([], "[]"),
 }

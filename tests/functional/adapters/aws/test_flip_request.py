@@ -86,6 +86,19 @@ VALID_BODY = json.loads(a_request().to_body())
         ({"time": "<aws.scheduler.scheduled-time>"}, "is not a valid time such as 2026-11-20T18:00:00Z"),
         ({"time": 1}, "is not a valid time"),
         ({"extra": 1}, '"extra" is not known'),
+        ({"demand": "all of it"}, "'demand': \"all of it\" is not a demand"),
+        ({"demand": {"peak_iops": 39_000}}, "is not a demand"),
+        ({"demand": NO_DEMAND | {"peak_iops": -1}}, "is not a demand"),
+        ({"demand": NO_DEMAND | {"peak_throughput_mib_s": True}}, "is not a demand"),
+        ({"demand": NO_DEMAND | {"pinned": 0}}, "is not a demand"),
+        ({"demand": NO_DEMAND | {"target": "io2"}}, "is not a demand"),
+        ({"urgency": [-4]}, "'urgency': [-4] is not an urgency"),
+        ({"urgency": 0}, "is not an urgency"),
+        ({"urgency": [1, 2, 3, 4, "x" * 99]}, "is not an urgency"),
+        ({"urgency": [1, 2, {"float": "nan"}, 4, "vol-00000000000000001"]}, "is not an urgency"),
+        ({"revision": -1}, "'revision': -1 is not a revision"),
+        ({"revision": True}, "is not a revision"),
+        ({"revision": 1.5}, "is not a revision"),
     ],
 )  # fmt: skip
 def test_poison_is_refused_by_name(changes, message):
@@ -128,6 +141,20 @@ def test_the_return_of_what_a_person_flipped_is_requested_by_the_watchdog():
 def test_an_invalid_request_is_poison(body):
     with pytest.raises(MalformedRequestError, match="not a flip request"):
         FlipRequest.from_body(body)
+
+
+@pytest.mark.parametrize(
+    ("addition", "key"),
+    [
+        (', "direction": "back"}', "direction"),
+        (', "time": "2026-11-20T18:00:35Z"}', "time"),
+        (', "revision": 1, "revision": 1}', "revision"),
+        (', "by": {"a": 1, "a": 1}}', "a"),
+    ],
+)
+def test_a_key_that_occurs_twice_is_poison(addition, key):
+    with pytest.raises(MalformedRequestError, match=f'not a flip request.*"{key}" occurs more than once'):
+        FlipRequest.from_body(a_request().to_body().removesuffix("}") + addition)
 
 
 def test_everything_that_is_wrong_is_named_at_once():
