@@ -94,13 +94,14 @@ def run_pass(
     if watch_pass.is_read_only:
         _report_unreadable_items(watch_pass)
         return _build_report(watch_pass, is_read_only=True), collection
-    # Record: what was decided and the alerts about it, in the ledger.
-    recorded = _record(watch_pass)
+    recorded = RecordedChanges(changes=(), subject_ids=frozenset(), started_at_s=monotonic())
     try:
+        # Record: what was decided and the alerts about it, in the ledger.
+        recorded = _record(watch_pass)
         # Dispatch flips: each records its own intent, calls AWS and records the outcome, here or elsewhere.
         dispatch_flips(watch_pass, recorded.subject_ids)
     except Exception:
-        # The pass fails, and the alerts go out: a pass that fails for the same reason each time sends them.
+        # The pass fails, and what waits is sent: each pass may fail for the same reason, such as one volume.
         _send(watch_pass, recorded, scope)
         raise
     # Send: what waits in the ledger, with what the flips have added.

@@ -162,3 +162,15 @@ def test_a_proposal_that_cannot_be_planned_hides_no_other(lab, shell, recorder, 
     assert report.internal_errors == [
         f"{draining[0]} was not planned because of an internal error: ZeroDivisionError: division by zero"
     ]
+
+
+def test_a_change_that_cannot_be_written_does_not_hold_up_the_alerts_that_wait(
+    lab, shell, recorder, draining, monkeypatch
+):
+    recorder.is_broken = True
+    tick(shell, lab)
+    recorder.is_broken = False
+    fail_write(monkeypatch, "commit", lambda changes: draining[0] in {c.volume_id for c in changes})
+    with pytest.raises(LedgerError, match="the ledger was busy"):
+        tick(shell, lab, 1)
+    assert alerted(recorder, AlertKind.DRAINING) == draining
