@@ -5,7 +5,12 @@ from typing import Final
 
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.resource import AdvisedResource, type_name_of
-from burstwatch.core.assessment.resource_buckets import bucket_or_unknown, started_at, why_not_polled
+from burstwatch.core.assessment.resource_buckets import (
+    bucket_or_unknown,
+    has_documented_balance,
+    started_at,
+    why_not_polled,
+)
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.forecast import forecast
 from burstwatch.core.buckets.series import PERIOD_S, Series
@@ -156,6 +161,9 @@ def _missing_datapoint_reason(
             UnknownReason.DETAILED_MONITORING,
             f"no datapoint; AWS publishes {kind.metric} for basic monitoring only, and it has detailed",
         )
+    if not has_documented_balance(resource, kind):
+        sizes = f"AWS publishes {kind.metric} for some types of 4xlarge and smaller"
+        return UnknownReason.NO_SUCH_BUCKET, f"no datapoint; {sizes}: {type_name_of(resource)} is larger"
     if reading.publishes_others and is_long_silent:
         silence = f"CloudWatch has other metrics, and no {kind.metric} for {NO_METRIC_AFTER_S // DAY_S} days"
         return UnknownReason.NO_SUCH_BUCKET, f"{silence}: {type_name_of(resource)} is taken to have none"

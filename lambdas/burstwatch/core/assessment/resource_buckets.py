@@ -13,6 +13,7 @@ from burstwatch.core.efs.efs_bucket import EFS_KINDS, efs_bucket, no_bucket_reas
 from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import INSTANCE_KINDS, drain_proof, instance_bucket
+from burstwatch.core.instances.larger_type import size_rank
 from burstwatch.core.rds.db_instance import DbInstance
 from burstwatch.core.rds.rds_buckets import (
     RDS_IO,
@@ -25,6 +26,7 @@ from burstwatch.core.rds.rds_buckets import (
 )
 from burstwatch.core.resource_type import ResourceType
 
+_LARGEST_WITH_BALANCE: Final = size_rank("m5.4xlarge")
 _UNKNOWN_BUCKET: Final = Bucket(capacity=0, refill_per_s=1, burst_per_s=1, is_inferred=True)
 """Stands for the bucket of a type whose limits are not known: nothing is computed from it."""
 
@@ -119,6 +121,16 @@ def started_at(resource: AdvisedResource) -> datetime:
 def class_behind(resource: Resource, kind: BucketKind) -> str | None:
     """The class of a database whose bucket this is; None for any other bucket."""
     return resource.instance_class if isinstance(resource, DbInstance) and kind is not RDS_IO else None
+
+
+def has_documented_balance(resource: AdvisedResource, kind: BucketKind) -> bool:
+    """Whether AWS documents that its type may publish this balance: those of instances come up to 4xlarge.
+
+    Source: the EBS user guide, "Amazon CloudWatch metrics for Amazon EBS". EC2 shows a baseline below the
+    maximum for a few larger types too.
+    """
+    name = resource.instance_type if isinstance(resource, Instance) else class_behind(resource, kind)
+    return name is None or size_rank(name.removeprefix("db.")) <= _LARGEST_WITH_BALANCE
 
 
 def facts_that_matter(resource: AdvisedResource) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from burstwatch.core.assessment.resource_buckets import (
     bucket_or_unknown,
     facts_that_matter,
     find_bucket,
+    has_documented_balance,
     why_not_polled,
 )
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
@@ -24,7 +25,7 @@ from burstwatch.core.watch.cadence import RECHECK_INTERVAL_S, sweep_ticks
 from burstwatch.core.watch.due_volumes import SweepTicks, fingerprint_of
 
 _RARELY_POLLED: Final = frozenset({UnknownReason.NO_SUCH_BUCKET, UnknownReason.DETAILED_MONITORING})
-"""Once AWS has published nothing for days, one poll a day shows when that is over."""
+"""Once AWS has published nothing for days, or if it documents nothing, one poll a day shows a change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,10 @@ def _ticks_between_polls(
     if (
         state is not None
         and state.reading.unknown_reason in _RARELY_POLLED
-        and is_silent_for_days(state.reading.unknown_since_s, sweep_at_s)
+        and (
+            not has_documented_balance(due.resource, due.kind)
+            or is_silent_for_days(state.reading.unknown_since_s, sweep_at_s)
+        )
     ):
         return RECHECK_INTERVAL_S // policies.sweep_tick_s
     return _sweep_ticks(due, policies)

@@ -99,6 +99,10 @@ def test_the_proof_is_a_sentence_with_the_sum_of_the_volumes(changes, kind, sent
         ({}, {"balance": GAP}, UnknownReason.TELEMETRY_GAP),
         # m5.large can burst, so its balance is missing until that has lasted for days
         ({}, {"balance": GAP, "publishes_others": True}, UnknownReason.TELEMETRY_GAP),
+        # AWS publishes balances of types up to 4xlarge
+        ({"instance_type": "c6i-flex.4xlarge"}, {"balance": GAP}, UnknownReason.TELEMETRY_GAP),
+        ({"instance_type": "c6i-flex.8xlarge"}, {"balance": GAP}, UnknownReason.NO_SUCH_BUCKET),
+        ({"instance_type": "m5.metal"}, {"balance": GAP}, UnknownReason.NO_SUCH_BUCKET),
         ({}, silent_for(days=2.9), UnknownReason.TELEMETRY_GAP),
         ({}, silent_for(days=3), UnknownReason.NO_SUCH_BUCKET),
         ({}, silent_for(days=3) | {"publishes_others": False}, UnknownReason.TELEMETRY_GAP),
