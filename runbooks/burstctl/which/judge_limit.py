@@ -206,7 +206,8 @@ def _trend(limit: Limit, assessment: Assessment, scope: Scope) -> Iterator[str]:
         basis = "By the drain that was measured" if has_estimate else "No trend yet: by its present load"
         yield f"{basis} it is empty at about {empty_at} UTC"
     elif bound:
-        yield capitalise(describe_trend(forecast.drain_per_s))
+        trend = describe_trend(forecast.drain_per_s)
+        yield capitalise(trend) if trend.startswith("no ") else f"It is {trend}"
     if bound:
         model = ", if it holds what AWS's rules imply" if assessment.bucket.is_inferred else ""
         yield f"No load can empty it before {bound} UTC{model}"
