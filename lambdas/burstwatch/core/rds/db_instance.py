@@ -14,22 +14,11 @@ from burstwatch.core.resource_type import DATABASE_PREFIX, ResourceType
 
 AVAILABLE: Final = "available"
 _STARTING: Final = ("creating", "starting")
-_NOT_RUNNING: Final = (
-    "stopped",
-    "stopping",
-    "deleting",
-    "failed",
-    "inaccessible-encryption-credentials",
-    "inaccessible-encryption-credentials-recoverable",
-    "incompatible-create",
-    "incompatible-network",
-    "incompatible-restore",
-    "insufficient-capacity",
-)
-"""The statuses, besides ``_STARTING``, in which AWS bills no instance: only its storage, or nothing.
+_NOT_RUNNING: Final = ("stopped", "stopping", "deleting")
+"""The statuses, besides ``_STARTING``, in which somebody wants it not to run.
 
-In any other, the instance counts as running: ``storage-full``, and also ``incompatible-parameters``.
-Source: the RDS user guide, "Viewing Amazon RDS DB instance status".
+In any other it is polled, and a missing balance is a gap: ``storage-full``, but also ``failed``, in which
+nothing says that an alert is over. Source: the RDS user guide, "Viewing Amazon RDS DB instance status".
 """
 
 _EC2_CLASS: Final = re.compile(r"db\.([a-z][a-z0-9-]*\.[a-z0-9]+)")
