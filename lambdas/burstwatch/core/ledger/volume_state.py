@@ -18,9 +18,6 @@ from burstwatch.core.ledger.flip_state import (
     record_modification,
 )
 
-_LONGEST_PAUSE_S: Final = 2 * 3600
-"""A pause after a failure is an hour at most, and clocks differ by less than another."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertHistory:
@@ -157,12 +154,10 @@ class VolumeState:
     def next_attempt_at_s(self, now_s: float) -> int | None:
         """When the next attempt may be made after a failure; None if it may be made now.
 
-        A time farther ahead than any that is written does not count: the ledger may be damaged. Only times
-        that AWS named are beyond our own pauses, and they were reported as a refusal.
+        A time farther ahead than any that AWS names does not count: the ledger may be damaged.
         """
         retry_at_s = self.modifications.retry_at_s
-        longest_s = _LONGEST_PAUSE_S if self.alerts.refusal is None else MAX_AHEAD_S
-        return retry_at_s if retry_at_s is not None and now_s < retry_at_s <= now_s + longest_s else None
+        return retry_at_s if retry_at_s is not None and now_s < retry_at_s <= now_s + MAX_AHEAD_S else None
 
     def impossible_times(self, now_s: float) -> list[int]:
         """The times of modifications, and of the next attempt, that are too far ahead and do not count."""
