@@ -8,7 +8,6 @@ from typing import Final
 
 from burstwatch.core.assessment.assess import STOPPED_STATES, UnknownReason
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.ledger import FleetSnapshot, Ledger, TickKind
 from burstwatch.core.policy.policy import CadencePolicy
 from burstwatch.core.resource_type import is_volume_subject, type_of_id
@@ -24,17 +23,13 @@ from burstwatch.engine.evaluate_resources import list_buckets, read_remembered_b
 from burstwatch.engine.evaluate_volumes import WatchPass, read_remembered_volumes, to_due
 from burstwatch.engine.forced_volumes import find_forced_volumes
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import Collection, run_pass, start_pass
+from burstwatch.engine.watch_pass import Collection, LeaseLostError, run_pass, start_pass
 
 LEASE_S: Final = 50.0
 """A claimed tick that was not completed is free again before the next focus tick; a sweep renews it."""
 
 _SWEEP_SCHEDULE_GRACE_S: Final = 60
 """For this long after its minute, a sweep is left to its own schedule; then a focus tick does it."""
-
-
-class LeaseLostError(BurstwatchError):
-    """Another process has taken over this sweep: its results count, and nothing of this one is recorded."""
 
 
 @dataclass(slots=True)

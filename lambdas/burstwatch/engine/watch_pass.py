@@ -12,6 +12,7 @@ from functools import partial
 from time import monotonic
 from typing import TypeVar
 
+from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.ledger import Change, States
 from burstwatch.core.ledger.unreadable_item import ItemKind
 from burstwatch.core.resource_type import is_volume_subject
@@ -26,6 +27,10 @@ from burstwatch.engine.dispatch import dispatch_flips, turn_of
 from burstwatch.engine.evaluate_resources import evaluate_resources
 from burstwatch.engine.evaluate_volumes import WatchPass, evaluate_due
 from burstwatch.engine.services import Services
+
+
+class LeaseLostError(BurstwatchError):
+    """Another process has taken over this sweep: its results count, and nothing of this one is recorded."""
 
 
 class PassScope(Enum):
@@ -100,9 +105,14 @@ def run_pass(
         recorded = _record(watch_pass)
         # Dispatch flips: each records its own intent, calls AWS and records the outcome, here or elsewhere.
         dispatch_flips(watch_pass, recorded.subject_ids)
-    except Exception:
+    except LeaseLostError:
+        raise
+    except Exception as error:
         # The pass fails, and what waits is sent: each pass may fail for the same reason, such as one volume.
-        _send(watch_pass, recorded, scope)
+        try:
+            _send(watch_pass, recorded, scope)
+        except Exception as send_error:  # noqa: BLE001 - the first error is the one to report
+            error.add_note(f"alerts were not sent either: {send_error}")
         raise
     # Send: what waits in the ledger, with what the flips have added.
     delivery = _send(watch_pass, recorded, scope)
