@@ -357,6 +357,19 @@ class Collector:
         self._add_messages(result.messages)
         return {subject: result.series[query] for subject, query in queries.items() if query in result.series}
 
+    def earlier_balances(self, due: Iterable[DueBucket], span_s: float) -> dict[str, Series | AwsFailure]:
+        """The balances of the last ``span_s`` seconds by five minutes, by their keys in the ledger."""
+        queries = {}
+        for due_bucket in due:
+            query = _bucket_query(due_bucket, due_bucket.kind.metric, "Minimum")
+            queries[due_bucket.subject] = replace(query, period_s=max(query.period_s, 5 * PERIOD_S))
+        result = self._read(list(queries.values()), span_s) if queries else MetricsResult()
+        self.add_failures({query.resource_id: failure for query, failure in result.unread.items()})
+        return {
+            subject: result.series.get(query) or result.unread.get(query) or Series(period_s=query.period_s)
+            for subject, query in queries.items()
+        }
+
     def buckets_with_companion(self, due: Iterable[DueBucket], span_s: float) -> set[str]:
         """The buckets whose resources have other metrics of the last ``span_s`` seconds, by their keys."""
         queries = {

@@ -10,7 +10,11 @@ from typing import Final
 from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.core.alerts.drain_message import describe_drain_cause
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
-from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource, is_silent_for_days
+from burstwatch.core.assessment.assess_resource import (
+    NO_METRIC_AFTER_S,
+    BucketReading,
+    assess_resource,
+)
 from burstwatch.core.assessment.resource import AdvisedResource, lasting_id_of
 from burstwatch.core.assessment.resource_buckets import bucket_kinds_of, started_at
 from burstwatch.core.assessment.severity import Level, classify
@@ -143,18 +147,14 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueBucket]) -> list[D
     _forget_other_classes(watch_pass, chunk)
     for subject, due_bucket in buckets.items():
         assess_again(subject, _reading(watch_pass, due_bucket, balances.get(subject)))
-    # A metric that is missing for days while the resource publishes others is one that it does not have.
-    silent = [
+    missing = [
         buckets[subject]
         for subject, assessment in assessments.items()
         if assessment.unknown_reason is UnknownReason.TELEMETRY_GAP
-        and is_silent_for_days(readings[subject].silent_since_s, collector.now_s)
+        and not _has_known_balance(watch_pass.states.get(subject), buckets[subject].resource)
     ]
-    gap_s = watch_pass.services.policy.telemetry.gap_after.total_seconds()
-    active = collector.buckets_with_companion(silent, gap_s)
-    for due_bucket in silent:
-        subject = due_bucket.subject
-        assess_again(subject, replace(readings[subject], publishes_others=subject in active))
+    for subject, reading in _read_whether_published(watch_pass, missing, readings).items():
+        assess_again(subject, reading)
     levels = {
         subject: _classify(watch_pass, buckets[subject], assessment)
         for subject, assessment in assessments.items()
@@ -271,13 +271,15 @@ def _reading(
     named_at_s = _named_at_s(watch_pass, due_bucket.resource)
     # A sweep takes a database with another name for a new one, but its level is known.
     has_arrived = due_bucket.has_arrived and not (named_at_s is not None and named_at_s > since_s)
+    is_known_silent = _is_known_silent(state, due_bucket)
     changes_s = [at_s for at_s in (named_at_s, state.class_since_s if state else None) if at_s is not None]
     return BucketReading(
         balance=series_or_failure if isinstance(series_or_failure, Series) else None,
         read_error=series_or_failure.problem if isinstance(series_or_failure, AwsFailure) else None,
         arrived_at_s=now_s if has_arrived or _has_started(state, due_bucket) else arrived_at_s,
         changed_at_s=max(changes_s, default=None),
-        silent_since_s=_silent_since_s(state, due_bucket.resource),
+        earlier=Series() if is_known_silent else None,
+        publishes_others=True if is_known_silent else None,
     )
 
 
@@ -297,16 +299,41 @@ def _named_at_s(watch_pass: WatchPass, resource: AdvisedResource) -> int | None:
     return max((s.named_at_s for s in own_states if s.named_at_s is not None), default=None)
 
 
-def _silent_since_s(state: VolumeState | None, resource: AdvisedResource) -> int | None:
-    """Since when polls have found no balance of this bucket; None if one was found since it started."""
-    if state is None or _has_known_balance(state, resource):
-        return None
-    is_silent = state.reading.unknown_reason in (UnknownReason.TELEMETRY_GAP, UnknownReason.NO_SUCH_BUCKET)
-    return state.reading.unknown_since_s if is_silent else None
+def _read_whether_published(
+    watch_pass: WatchPass, missing: Sequence[DueBucket], readings: Mapping[str, BucketReading]
+) -> dict[str, BucketReading]:
+    """The readings of missing balances, with what shows whether AWS publishes them: their last days.
+
+    A balance that the ledger does not know may have been full all the time, so CloudWatch is asked.
+    """
+    collector = watch_pass.collector
+    earlier = collector.earlier_balances(missing, NO_METRIC_AFTER_S)
+    never = [due_bucket for due_bucket in missing if not earlier[due_bucket.subject]]
+    gap_s = watch_pass.services.policy.telemetry.gap_after.total_seconds()
+    active = collector.buckets_with_companion(never, gap_s)
+    known: dict[str, BucketReading] = {}
+    for subject, series_or_failure in earlier.items():
+        if isinstance(series_or_failure, AwsFailure):
+            known[subject] = replace(readings[subject], balance=None, read_error=series_or_failure.problem)
+        else:
+            known[subject] = replace(
+                readings[subject], earlier=series_or_failure, publishes_others=subject in active
+            )
+    return known
 
 
-def _has_known_balance(state: VolumeState, resource: AdvisedResource) -> bool:
+def _is_known_silent(state: VolumeState | None, due_bucket: DueBucket) -> bool:
+    """Whether an earlier poll found out that no balance is published: it need not be found out again."""
+    if state is None or state.reading.unknown_reason is not UnknownReason.NO_SUCH_BUCKET:
+        return False
+    since_s = state.reading.unknown_since_s
+    return since_s is not None and since_s >= started_at(due_bucket.resource).timestamp()
+
+
+def _has_known_balance(state: VolumeState | None, resource: AdvisedResource) -> bool:
     """Whether an earlier poll read a balance of it as it is now: a new start, or a new class, has another."""
+    if state is None:
+        return False
     balance_at_s = state.reading.balance_at_s
     return balance_at_s is not None and balance_at_s > started_at(resource).timestamp()
 
@@ -323,6 +350,6 @@ def _assess(watch_pass: WatchPass, due_bucket: DueBucket, reading: BucketReading
 
 def _classify(watch_pass: WatchPass, due_bucket: DueBucket, assessment: Assessment) -> Level:
     state = watch_pass.states.get(due_bucket.subject)
-    is_known = state is not None and _has_known_balance(state, due_bucket.resource)
+    is_known = _has_known_balance(state, due_bucket.resource)
     last_level = state.level if state is not None and is_known else Level.OK
     return classify(assessment, last_level, watch_pass.policy_of(assessment))

@@ -416,23 +416,46 @@ def test_a_new_instance_whose_balance_begins_late_is_watched_without_an_alert(aw
     assert [alert.kind for alert in recorder.alerts] == [AlertKind.DRAINING]
 
 
-def test_a_balance_that_is_missing_for_days_beside_other_metrics_is_read_once_a_day(aws, watch, recorder):
-    """EC2 shows that m5.large bursts: until then it is a gap, read as often as any calm bucket."""
+def test_a_balance_that_was_never_published_is_read_once_a_day_after_three_days(aws, watch, recorder):
+    """EC2 shows that m5.large bursts: until then it is read as often as any calm bucket, without an alert."""
     aws.add()
     aws.balances["i-0a1", "EBSReadOps"] = constant(1.0)
     tick(watch, aws, 60)
-    assert set(reasons(assess_volumes(watch, now_s=aws.now_s)).values()) == {UnknownReason.TELEMETRY_GAP}
-    assert [alert.kind for alert in recorder.alerts] == [AlertKind.TELEMETRY_GAP] * 2
+    assert set(reasons(assess_volumes(watch, now_s=aws.now_s)).values()) == {UnknownReason.NO_SUCH_BUCKET}
     aws.read_metrics.clear()
     tick(watch, aws, 24 * 60)
     assert sum(aws.read_metrics.values()) * 30 * 0.01 / 1_000 <= 0.18
     assert aws.read_metrics["EBSReadOps"] == 0
     tick(watch, aws, 49 * 60)
-    assert set(reasons(assess_volumes(watch, now_s=aws.now_s)).values()) == {UnknownReason.NO_SUCH_BUCKET}
     aws.read_metrics.clear()
     tick(watch, aws, 24 * 60)
     assert aws.read_metrics["EBSIOBalance%"] == 1
-    assert [alert.kind for alert in recorder.alerts[2:]] == [AlertKind.RECOVERED] * 2
+    assert recorder.alerts == []
+
+
+def test_a_failed_read_does_not_make_a_balance_that_was_never_published_a_gap(aws, watch, recorder):
+    aws.add()
+    aws.balances["i-0a1", "EBSReadOps"] = constant(1.0)
+    tick(watch, aws, 24 * 60)
+    aws.unread_metrics = {"EBSIOBalance%", "EBSByteBalance%"}
+    tick(watch, aws, 20)
+    assert set(reasons(assess_volumes(watch, now_s=aws.now_s)).values()) == {UnknownReason.READ_FAILED}
+    aws.unread_metrics = set()
+    tick(watch, aws, 24 * 60)
+    assert set(reasons(assess_volumes(watch, now_s=aws.now_s)).values()) == {UnknownReason.NO_SUCH_BUCKET}
+    assert recorder.alerts == []
+
+
+def test_a_full_balance_that_stops_is_a_gap_though_nothing_is_remembered_of_it(aws, watch, recorder, ledger):
+    aws.add()
+    calm(aws)
+    aws.balances["i-0a1", "EBSReadOps"] = constant(1.0)
+    tick(watch, aws, 60)
+    assert ledger.states() == {}
+    stopped_at_s = aws.now_s
+    aws.balances["i-0a1", "EBSIOBalance%"] = lambda at_s: None if at_s > stopped_at_s else 100.0
+    tick(watch, aws, 90)
+    assert [alert.kind for alert in recorder.alerts] == [AlertKind.TELEMETRY_GAP]
 
 
 def test_a_type_that_sustains_its_maximum_is_never_read(aws, watch, recorder):

@@ -7,7 +7,6 @@ from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.resource import AdvisedResource, type_name_of
 from burstwatch.core.assessment.resource_buckets import (
     bucket_or_unknown,
-    has_documented_balance,
     started_at,
     why_not_polled,
 )
@@ -24,7 +23,7 @@ METRIC_LATENESS_S: Final = 5 * PERIOD_S
 """A judgement: how late a datapoint may be, because AWS documents no delay."""
 
 NO_METRIC_AFTER_S: Final = 3 * DAY_S
-"""A judgement: a balance that no poll has found for this long, beside other metrics, is never published.
+"""A judgement: a balance without a datapoint for this long, beside other metrics, is not published.
 
 EC2 shows a baseline below the maximum for a few types more than AWS publishes balances for.
 """
@@ -40,8 +39,8 @@ class BucketReading:
         load: sums of what the bucket counts, by the period; None if they were not read.
         publishes_others: whether CloudWatch has recent datapoints of the companion of its metric; None if
             that was not read.
-        silent_since_s: since when polls have found no balance; None if none is missing, or if one was found
-            earlier: then it is published.
+        earlier: the balance of the last ``NO_METRIC_AFTER_S`` seconds; None if that was not read. It shows
+            whether a balance that is missing now is published at all.
         arrived_at_s: when the resource was found new or changed; None if that is long ago.
         changed_at_s: when it was first seen under its present name, or with its present class; None if it has
             had no other. CloudWatch knows it by its name, and what is older there may be that of another
@@ -52,7 +51,7 @@ class BucketReading:
     read_error: str | None = None
     load: Series | None = None
     publishes_others: bool | None = None
-    silent_since_s: int | None = None
+    earlier: Series | None = None
     arrived_at_s: int | None = None
     changed_at_s: int | None = None
 
@@ -69,7 +68,7 @@ def assess_resource(
 
     AWS publishes the balances of instances for basic monitoring only, and for some types only. So a missing
     one proves nothing, and is never read as full. Types that sustain their maximum have no balance, and are
-    not polled. Of any other type, a balance counts as missing until it has been missing for days.
+    not polled. Of any other type, a balance that was published in the last days is missing.
     """
     bucket = bucket_or_unknown(resource, kind)
 
@@ -112,14 +111,6 @@ def assess_resource(
     )
 
 
-def is_silent_for_days(silent_since_s: int | None, now_s: float, *, since_s: float = 0) -> bool:
-    """Whether no poll has found a balance for so long that it may never be published.
-
-    Only the silence after ``since_s`` counts, such as the launch of an instance.
-    """
-    return silent_since_s is not None and now_s - max(silent_since_s, since_s) >= NO_METRIC_AFTER_S
-
-
 def settled_by_s(kind: BucketKind, now_s: float) -> float:
     """Until when a period is complete: one that consists of shorter ones lacks those that are late."""
     return now_s - METRIC_LATENESS_S if kind.is_aggregated else now_s
@@ -146,27 +137,23 @@ def _missing_datapoint_reason(
 ) -> tuple[UnknownReason, str | None]:
     known_since_s = _known_since_s(resource, reading)
     started_at_s = max(known_since_s, reading.arrived_at_s or 0)
-    is_long_silent = is_silent_for_days(reading.silent_since_s, now_s, since_s=known_since_s)
     # Under its former name it had datapoints: without any, it is a gap only when one is due. The balances of
     # instances come every five minutes, so they take longer to begin.
     gap_since_s = known_since_s if kind.companion else reading.changed_at_s or 0
-    is_new = (
+    if (
         now_s - started_at_s < telemetry.too_new.total_seconds()
         or now_s - gap_since_s < telemetry.gap_after.total_seconds()
-    )
-    if is_new and not is_long_silent:
+    ):
         return UnknownReason.TOO_NEW, None
     if isinstance(resource, Instance) and resource.has_detailed_monitoring:
         return (
             UnknownReason.DETAILED_MONITORING,
             f"no datapoint; AWS publishes {kind.metric} for basic monitoring only, and it has detailed",
         )
-    if not has_documented_balance(resource, kind):
-        sizes = f"AWS publishes {kind.metric} for some types of 4xlarge and smaller"
-        return UnknownReason.NO_SUCH_BUCKET, f"no datapoint; {sizes}: {type_name_of(resource)} is larger"
-    if reading.publishes_others and is_long_silent:
-        silence = f"CloudWatch has other metrics, and no {kind.metric} for {NO_METRIC_AFTER_S // DAY_S} days"
-        return UnknownReason.NO_SUCH_BUCKET, f"{silence}: {type_name_of(resource)} is taken to have none"
+    is_published = reading.earlier is None or bool(reading.earlier.since(known_since_s))
+    if reading.publishes_others and not is_published:
+        others = f"CloudWatch has other metrics of it and no {kind.metric}"
+        return UnknownReason.NO_SUCH_BUCKET, f"{others}: {type_name_of(resource)} is taken to have none"
     minutes = min(telemetry.gap_after.total_seconds(), now_s - started_at_s) / 60
     return UnknownReason.TELEMETRY_GAP, f"no datapoint for {minutes:.0f} min while {_alive(resource)}"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from burstwatch.core.assessment.assess import UnknownReason
-from burstwatch.core.assessment.assess_resource import is_silent_for_days
+from burstwatch.core.assessment.assess_resource import NO_METRIC_AFTER_S
 from burstwatch.core.assessment.resource import AdvisedResource, lasting_id_of
 from burstwatch.core.assessment.resource_buckets import (
     bucket_kinds_of,
@@ -115,13 +115,15 @@ def _ticks_between_polls(
     if (
         state is not None
         and state.reading.unknown_reason in _RARELY_POLLED
-        and (
-            not has_documented_balance(due.resource, due.kind)
-            or is_silent_for_days(state.reading.unknown_since_s, sweep_at_s)
-        )
+        and (not has_documented_balance(due.resource, due.kind) or _is_silent_for_days(state, sweep_at_s))
     ):
         return RECHECK_INTERVAL_S // policies.sweep_tick_s
     return _sweep_ticks(due, policies)
+
+
+def _is_silent_for_days(state: VolumeState, now_s: int) -> bool:
+    since_s = state.reading.unknown_since_s
+    return since_s is not None and now_s - since_s >= NO_METRIC_AFTER_S
 
 
 def _sweep_ticks(due: DueBucket, policies: BucketPolicies) -> int:

@@ -25,9 +25,10 @@ TWO_VOLUMES = tuple(
 GAP = Series(period_s=300)
 
 
-def silent_for(days):
-    silent_since_s = int(at("12:00") - days * 86_400)
-    return {"balance": GAP, "publishes_others": True, "silent_since_s": silent_since_s}
+def missing_since(clock=None, **reading):
+    """A missing balance beside other metrics, whose newest datapoint was at this time of the day, if any."""
+    earlier = GAP if clock is None else sparse_balances(100, newest_starts_at=clock)
+    return {"balance": GAP, "publishes_others": True, "earlier": earlier} | reading
 
 
 def assess(balance=None, *, instance=None, kind=INSTANCE_IO, now="12:00", **reading):
@@ -97,17 +98,13 @@ def test_the_proof_is_a_sentence_with_the_sum_of_the_volumes(changes, kind, sent
         ({"has_detailed_monitoring": True}, {"balance": GAP}, UnknownReason.DETAILED_MONITORING),
         ({"launched_at": NOON - timedelta(minutes=29)}, {"balance": GAP}, UnknownReason.TOO_NEW),
         ({}, {"balance": GAP}, UnknownReason.TELEMETRY_GAP),
-        # m5.large can burst, so its balance is missing until that has lasted for days
+        # m5.large can burst, so its balance is missing unless it was not published in the last days
         ({}, {"balance": GAP, "publishes_others": True}, UnknownReason.TELEMETRY_GAP),
-        # AWS publishes balances of types up to 4xlarge
-        ({"instance_type": "c6i-flex.4xlarge"}, {"balance": GAP}, UnknownReason.TELEMETRY_GAP),
-        ({"instance_type": "c6i-flex.8xlarge"}, {"balance": GAP}, UnknownReason.NO_SUCH_BUCKET),
-        ({"instance_type": "m5.metal"}, {"balance": GAP}, UnknownReason.NO_SUCH_BUCKET),
-        ({}, silent_for(days=2.9), UnknownReason.TELEMETRY_GAP),
-        ({}, silent_for(days=3), UnknownReason.NO_SUCH_BUCKET),
-        ({}, silent_for(days=3) | {"publishes_others": False}, UnknownReason.TELEMETRY_GAP),
-        ({}, silent_for(days=3) | {"arrived_at_s": int(at("11:50"))}, UnknownReason.NO_SUCH_BUCKET),
-        ({"launched_at": NOON - timedelta(hours=1)}, silent_for(days=3), UnknownReason.TELEMETRY_GAP),
+        ({}, missing_since("10:00"), UnknownReason.TELEMETRY_GAP),
+        ({}, missing_since(), UnknownReason.NO_SUCH_BUCKET),
+        ({}, missing_since(publishes_others=False), UnknownReason.TELEMETRY_GAP),
+        ({"launched_at": NOON - timedelta(hours=1)}, missing_since("10:00"), UnknownReason.NO_SUCH_BUCKET),
+        ({"launched_at": NOON - timedelta(hours=1)}, missing_since("11:10"), UnknownReason.TELEMETRY_GAP),
     ],
 )
 def test_a_missing_balance_has_a_reason_and_is_never_full(changes, reading, reason):
@@ -199,15 +196,15 @@ def test_a_missing_balance_of_a_database_depends_on_its_status(status, reason, d
 
 
 @pytest.mark.parametrize(
-    ("days", "reason"), [(0.1, UnknownReason.TELEMETRY_GAP), (3, UnknownReason.NO_SUCH_BUCKET)]
+    ("newest_at", "reason"), [("10:00", UnknownReason.TELEMETRY_GAP), (None, UnknownReason.NO_SUCH_BUCKET)]
 )
-def test_a_missing_balance_of_a_class_is_a_gap_until_it_lasts_for_days(days, reason):
+def test_a_missing_balance_of_a_class_is_a_gap_if_it_was_published_before(newest_at, reason):
     database = a_database(limits=M5_LARGE)
-    assessment = assess(instance=database, kind=RDS_CLASS_IO, **silent_for(days))
+    assessment = assess(instance=database, kind=RDS_CLASS_IO, **missing_since(newest_at))
     assert assessment.unknown_reason is reason
     if reason is UnknownReason.NO_SUCH_BUCKET:
         assert assessment.unknown_because == (
-            "CloudWatch has other metrics, and no EBSIOBalance% for 3 days: db.m5.large is taken to have none"
+            "CloudWatch has other metrics of it and no EBSIOBalance%: db.m5.large is taken to have none"
         )
 
 
