@@ -5,8 +5,8 @@
 #
 # BUCKET is its name, such as example-tools; PREFIX is burstwatch/ by default, and ends in a slash or is empty ('').
 # The stack is burstwatch, or STACK=NAME in the environment. If it exists, the command keeps each of its parameters.
-# Needs the AWS CLI. Exits with 0 if all is uploaded; 2 if an argument, a file or a tool is wrong or missing, and nothing
-# was sent to AWS; 1 if AWS refused a call.
+# Needs the AWS CLI. Exits with 0 if all is uploaded; 2 if an argument, a file or a tool is wrong or missing, or the stack
+# cannot be updated from this template, and nothing was uploaded; 1 if AWS refused a call.
 #
 # Anyone who can write to the bucket decides what the functions run: choose one that only those who deploy can write to.
 set -euo pipefail
@@ -45,33 +45,43 @@ case $region in  # two Regions have an older name in S3
   None) region=us-east-1 ;;
   EU) region=eu-west-1 ;;
 esac
+
+action=create parameters="ParameterKey=AssetsBucket,ParameterValue=$bucket ParameterKey=AssetsPrefix,ParameterValue=$prefix"
+# its status, then the names of its parameters
+if existing=$(aws cloudformation describe-stacks --region "$region" --stack-name "$stack" --output text \
+  --query 'Stacks[0].[StackStatus,Parameters[].ParameterKey][]' 2>&1); then
+  existing=" $(echo $existing) "
+  # one of `cdk deploy` may have the same name, and would lose all its settings to the template's defaults
+  [[ $existing == *" AssetsBucket "* ]] || fail "the stack $stack was not made from this template, so an update would" \
+    "replace its settings: for a second stack, set STACK=NAME, and add the parameter Name to the printed command"
+  case $existing in
+    " ROLLBACK_COMPLETE "* | " ROLLBACK_FAILED "* | " DELETE_FAILED "*)
+      status=${existing# }
+      fail "the stack $stack is in ${status%% *} and cannot be updated: delete it, then run this again:" \
+        "aws cloudformation delete-stack --region $region --stack-name $stack" ;;
+  esac
+  action=update
+  for parameter in $(sed -n '/^ "Parameters": {/,/^ }/s/^  "\([A-Za-z0-9]*\)": {$/\1/p' "$template"); do
+    case $parameter$existing in
+      Assets*) ;;
+      *" $parameter "*) parameters="$parameters ParameterKey=$parameter,UsePreviousValue=true" ;;
+      *) echo "new parameter, which gets its default: $parameter" >&2 ;;
+    esac
+  done
+else
+  case $existing in
+    *"does not exist"*) ;;
+    *) echo "upload.sh: cannot find out whether the stack $stack exists: $existing" >&2 ;;
+  esac
+  parameters="$parameters ParameterKey=Email1,ParameterValue=you@example.com"
+fi
+
 for file in $archives "$template"; do
   echo "s3://$bucket/$prefix$file" >&2
   aws s3api put-object --region "$region" --bucket "$bucket" --key "$prefix$file" --body "$file" > /dev/null || exit 1
 done
 
 case $region in cn-*) domain=amazonaws.com.cn ;; *) domain=amazonaws.com ;; esac
-print_command() {
-  echo "aws cloudformation $1-stack --region $region --stack-name $stack --capabilities CAPABILITY_IAM \\"
-  echo "  --template-url https://$bucket.s3.$region.$domain/$prefix$template --parameters \\"
-  echo "  ParameterKey=AssetsBucket,ParameterValue=$bucket ParameterKey=AssetsPrefix,ParameterValue=$prefix \\"
-}
-if existing=$(aws cloudformation describe-stacks --region "$region" --stack-name "$stack" --output text \
-  --query 'Stacks[0].Parameters[].ParameterKey' 2>&1); then
-  print_command update
-  kept=""
-  for parameter in $(sed -n '/^ "Parameters": {/,/^ }/s/^  "\([A-Za-z0-9]*\)": {$/\1/p' "$template"); do
-    case " $(echo $existing) " in
-      *" $parameter "*) [[ $parameter == Assets* ]] || kept="$kept ParameterKey=$parameter,UsePreviousValue=true" ;;
-      *) echo "new parameter, which gets its default: $parameter" >&2 ;;
-    esac
-  done
-  echo "$kept" | xargs -n 2 | sed 's/^/  /; $!s/$/ \\/'
-else
-  case $existing in
-    *"does not exist"*) ;;
-    *) echo "upload.sh: cannot find out whether the stack $stack exists: $existing" >&2 ;;
-  esac
-  print_command create
-  echo "  ParameterKey=Email1,ParameterValue=you@example.com"
-fi
+echo "aws cloudformation $action-stack --region $region --stack-name $stack --capabilities CAPABILITY_IAM \\"
+echo "  --template-url https://$bucket.s3.$region.$domain/$prefix$template --parameters \\"
+echo "$parameters" | xargs -n 2 | sed 's/^/  /; $!s/$/ \\/'

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from hashlib import sha256
 
+import jmespath
 import pytest
 
 from infra.config import StageConfig
@@ -180,7 +181,7 @@ def test_a_refused_call_is_not_a_wrong_argument(upload, folder):
 def test_for_a_stack_that_exists_it_prints_an_update_that_keeps_its_parameters(upload, folder):
     names = [parameter.name for parameter in parameters_of(StageConfig())]
     known = [name for name in names if name != "Tracing"]  # as if this release had added it
-    (folder / "stack").write_text("\t".join([*known, "OfAnEarlierRelease"]) + "\n")
+    put_stack(folder, *known, "OfAnEarlierRelease")
     done = upload("our-tools", "", STACK="our-stack")
     command = shlex.split(done.stdout.replace("\\\n", ""))
     assert command[2] == "update-stack"
@@ -191,6 +192,50 @@ def test_for_a_stack_that_exists_it_prints_an_update_that_keeps_its_parameters(u
         *(f"ParameterKey={name},UsePreviousValue=true" for name in known if not name.startswith("Assets")),
     ]
     assert "new parameter, which gets its default: Tracing" in done.stderr
+
+
+def put_stack(folder, *parameters, status="UPDATE_COMPLETE"):
+    """What AWS answers about a stack with these parameters."""
+    stack = {"StackStatus": status, "Parameters": [{"ParameterKey": name} for name in parameters]}
+    result = jmespath.search(query_of_script(), {"Stacks": [stack]})
+    (folder / "stack").write_text("\t".join(result) + "\n")
+
+
+def query_of_script():
+    return re.search(r"--query '(Stacks.*)'", SCRIPT.read_text())[1]
+
+
+def test_an_update_that_keeps_nothing_is_a_whole_command(upload, folder):
+    put_stack(folder, "AssetsBucket")
+    done = upload("our-tools")
+    assert done.stdout.endswith("ParameterKey=AssetsPrefix,ParameterValue=burstwatch/\n")
+    assert "default: Name\n" in done.stderr
+    assert "default: Assets" not in done.stderr, "the command names both"
+
+
+@pytest.mark.parametrize("parameters", [["BootstrapVersion"], []])
+def test_a_stack_of_the_cdk_is_not_updated(upload, folder, parameters):
+    """It may have the same name; the template would replace it by its own defaults."""
+    put_stack(folder, *parameters)
+    failed = upload("our-tools", code=2)
+    assert failed.stdout == ""
+    assert "the stack burstwatch was not made from this template" in failed.stderr
+    assert "STACK=NAME" in failed.stderr
+    assert not [call for call in calls(folder) if "put-object" in call]
+
+
+@pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED"])
+def test_a_stack_that_cannot_be_updated_must_be_deleted_first(upload, folder, status):
+    put_stack(folder, "AssetsBucket", status=status)
+    failed = upload("our-tools", code=2, STACK="our-stack")
+    assert failed.stdout == ""
+    assert f"the stack our-stack is in {status}" in failed.stderr
+    assert "delete-stack --region eu-central-1 --stack-name our-stack" in failed.stderr
+
+
+def test_a_stack_whose_last_update_was_rolled_back_can_be_updated(upload, folder):
+    put_stack(folder, "AssetsBucket", "Name", status="UPDATE_ROLLBACK_COMPLETE")
+    assert "update-stack" in upload("our-tools").stdout
 
 
 def test_it_reports_that_it_cannot_see_whether_the_stack_exists(upload, folder):
