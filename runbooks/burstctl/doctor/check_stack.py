@@ -8,7 +8,7 @@ from burstctl.doctor.context import DoctorContext
 from burstctl.doctor.finding import Finding, LookupFailedError, broken, from_error, ok, skipped, warning
 from burstwatch.adapters.aws.botocore_hooks import paginate
 from burstwatch.adapters.aws.errors import AwsError, FailureKind, translate_errors
-from burstwatch.adapters.policy.deployments import Deployment, DeploymentError
+from burstwatch.adapters.policy.deployments import DEPLOYMENTS_PATH, Deployment, DeploymentError
 from burstwatch.wiring.settings import parse_ledger
 
 NO_STACK_MESSAGE: Final = "no stack is deployed in this account and region"
@@ -65,7 +65,8 @@ def check_stack(context: DoctorContext) -> Iterator[Finding]:
     except LookupFailedError as error:
         yield ok(f"{stack.name}, {flip_ability}")
         if _is_unknown_stack(error.error):
-            yield judge_unknown_stack(stack, list(_find_remains(context, stack)))
+            topic, table = _find_remains(context, stack)
+            yield judge_unknown_stack(stack, topic=topic, table=table)
         else:
             yield from_error(error.error)
         return
@@ -83,46 +84,62 @@ def _is_unknown_stack(error: Exception) -> bool:
     return isinstance(error, AwsError) and error.failure.code == "ValidationError"
 
 
-def _find_remains(context: DoctorContext, stack: Deployment) -> Iterator[str]:
-    """What a registered deployment consists of and is there, or may be there because AWS refuses to say."""
-    table = parse_ledger(stack.ledger).name
-    attempts: tuple[tuple[str, str, Callable[[], object]], ...] = (
-        (
-            f"topic {stack.topic_arn.rpartition(':')[2]}",
+def _find_remains(context: DoctorContext, stack: Deployment) -> tuple[str, str]:
+    """The topic and the table of a registered deployment; empty: it is gone."""
+    topic, table = stack.topic_arn.rpartition(":")[2], parse_ledger(stack.ledger).name
+    return (
+        _find_part(
+            f"topic {topic}",
             "sns:GetTopicAttributes",
             lambda: context.client("sns").get_topic_attributes(TopicArn=stack.topic_arn),
         ),
-        (
+        _find_part(
             f"table {table}",
             "dynamodb:DescribeTable",
             lambda: context.client("dynamodb").describe_table(TableName=table),
         ),
     )
-    for part, action, request in attempts:
-        try:
-            with translate_errors(action):
-                request()
-        except AwsError as error:
-            if error.failure.code not in _NOT_THERE:
-                yield f"perhaps {part}"
-        else:
-            yield part
 
 
-def judge_unknown_stack(stack: Deployment, remains: Sequence[str]) -> Finding:
-    """CloudFormation has no stack of the registered name; a deployment may have another name there."""
+def _find_part(part: str, action: str, request: Callable[[], object]) -> str:
+    """The part if it is there, or may be there because AWS refuses to say; otherwise empty."""
+    try:
+        with translate_errors(action):
+            request()
+    except AwsError as error:
+        return "" if error.failure.code in _NOT_THERE else f"perhaps {part}"
+    return part
+
+
+def judge_unknown_stack(stack: Deployment, *, topic: str, table: str) -> Finding:
+    """CloudFormation has no stack of the registered name; a deployment may have another name there.
+
+    Only the topic shows that: the table stays when the stack is deleted.
+    """
     summary = f"Parameter Store has a deployment {stack.name}, and CloudFormation has no stack"
     summary += f" {stack.stack_name}"
-    if remains:
+    remains = ", ".join(filter(None, (topic, table)))
+    if topic and stack.recorded_stack_name is None:
         return warning(
-            f"{summary}; still there: {', '.join(remains)}",
+            f"{summary}; still there: {remains}",
             fix="deploy it again with this version, which records what CloudFormation calls the stack",
             page=_NAMES_PAGE,
         )
+    if topic:
+        return warning(
+            f"{summary}; still there: {remains}",
+            fix="look for it in the console of CloudFormation, among the deleted stacks as well",
+            page=_NAMES_PAGE,
+        )
+    fix = f"delete the parameter {DEPLOYMENTS_PATH}/{stack.name} and those below it"
+    if table:
+        return warning(
+            f"{summary}: it was removed; still there: {table}",
+            fix=f"{fix}; keep the table for a new deployment (ExistingLedger; with the CDK, ledger)",
+            page=_DOCS_PAGE,
+        )
     return warning(
-        f"{summary}, and neither its topic nor its ledger is there",
-        fix="if it was removed by hand, delete its parameters below /burstwatch/deployments",
-        page=_DOCS_PAGE,
+        f"{summary}, and neither its topic nor its ledger is there: it was removed", fix=fix, page=_DOCS_PAGE
     )
 
 

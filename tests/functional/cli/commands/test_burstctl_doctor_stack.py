@@ -155,21 +155,43 @@ def test_a_stack_with_another_name_in_cloudformation(cli, lab, cloudformation):
     assert {finding["verdict"] for finding in findings_for(result, "functions")} == {"ok"}
 
 
-def test_a_registration_is_only_to_be_deleted_if_nothing_of_its_deployment_is_there(cli, lab, cloudformation):
-    cloudformation.name = "StackSet-burstwatch-1a2b3c4d-5e6f"  # and an earlier version recorded no name
+UNKNOWN_STACK = "StackSet-burstwatch-1a2b3c4d-5e6f"
+
+
+def test_a_stack_without_a_recorded_name_is_to_be_deployed_again(cli, lab, cloudformation):
+    cloudformation.name = UNKNOWN_STACK  # and an earlier version recorded no name
     remaining = findings_for(cli.run("doctor", "--json"), "stack")[-1]
     assert "CloudFormation has no stack burstwatch; still there: topic burstwatch, table" in remaining["seen"]
-    assert "delete" not in remaining["fix"]
+    assert "deploy it again with this version, which records" in remaining["fix"]
     deny(lab, "sns:GetTopicAttributes")
-    assert "delete" not in findings_for(cli.run("doctor", "--json"), "stack")[-1]["fix"]
+    refused = findings_for(cli.run("doctor", "--json"), "stack")[-1]
+    assert "still there: perhaps topic burstwatch, table" in refused["seen"]
+    assert "deploy it again" in refused["fix"]
 
-    lab.faults.clear()
+
+def test_a_recorded_stack_whose_topic_is_there_is_to_be_looked_for(cli, lab, cloudformation):
+    deploy_stack(lab, stack=UNKNOWN_STACK)
+    remaining = findings_for(cli.run("doctor", "--json"), "stack")[-1]
+    assert f"CloudFormation has no stack {UNKNOWN_STACK}; still there: topic" in remaining["seen"]
+    assert "deploy it again" not in remaining["fix"]
+    assert "look for it in the console of CloudFormation" in remaining["fix"]
+
+
+@pytest.mark.parametrize("recorded", [{}, {"stack": UNKNOWN_STACK}])
+def test_a_table_without_a_topic_is_of_a_stack_that_was_removed(cli, lab, cloudformation, recorded):
+    """The table stays when a stack is deleted, so it shows nothing."""
+    cloudformation.name = "another"
     reset(lab)
-    deploy_stack(lab)
+    deploy_stack(lab, **recorded)
+    removed = findings_for(cli.run("doctor", "--json"), "stack")[-1]
+    assert "it was removed; still there: table burstwatch-ledger" in removed["seen"]
+    assert "delete the parameter /burstwatch/deployments/burstwatch and those below it" in removed["fix"]
+    assert "keep the table for a new deployment (ExistingLedger" in removed["fix"]
+
     lab.tables.clear()
     gone = findings_for(cli.run("doctor", "--json"), "stack")[-1]
-    assert "neither its topic nor its ledger is there" in gone["seen"]
-    assert "delete its parameters" in gone["fix"]
+    assert "neither its topic nor its ledger is there: it was removed" in gone["seen"]
+    assert "delete the parameter" in gone["fix"]
 
 
 def permission_rows():
