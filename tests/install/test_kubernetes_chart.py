@@ -50,14 +50,22 @@ def test_a_text_is_not_a_boolean_even_if_the_schema_is_skipped(value):
         ("image.tags=1", "additional properties 'tags' not allowed"),
         ("act=null", "missing property 'act'"),
         ("metrics.port=abc", "at '/metrics/port': got string, want integer"),
-        ("metrics.port=80", "at '/metrics/port': minimum: got 80, want 1,024"),
+        ("metrics.port=0", "at '/metrics/port': minimum: got 0, want 1"),
         ("metrics.port=65536", "at '/metrics/port': maximum: got 65,536"),
         ("ledger=postgres:x", "at '/ledger': 'postgres:x' does not match"),
         ("ledger=sqlite:/tmp/x", "at '/ledger': 'sqlite:/tmp/x' does not match"),
         ("policy=null", "missing property 'policy'"),
         ("policy=observe", "at '/policy': got string, want object"),
-        ("state.size=0", "at '/state/size': got number, want string"),
+        ("enabled=yes", "at '/enabled': got string, want null or boolean"),
+        ("image.tag=0", "at '/image/tag': minimum: got 0, want 1"),
+        ("image.tag=a b", "at '/image/tag': 'a b' does not match"),
+        ("metrics=null", "missing property 'metrics'"),
+        ("resources.request.cpu=1", "additional properties 'request' not allowed"),
+        ("state.size=0", "at '/state/size': minimum: got 0, want 1"),
         ("state.size=0Gi", "at '/state/size': '0Gi' does not match"),
+        ("state.size=0.0e3", "at '/state/size': '0.0e3' does not match"),
+        ("state.size=-1Gi", "at '/state/size': '-1Gi' does not match"),
+        ("state.size=1GB", "at '/state/size': '1GB' does not match"),
         ("state.storageClassName=GP 3", "at '/state/storageClassName': 'GP 3' does not match"),
         ("image.digest=deadbeef", "at '/image/digest': 'deadbeef' does not match"),
         ("image.repository=registry.example/burstwatch:1", "at '/image/repository'"),
@@ -65,7 +73,7 @@ def test_a_text_is_not_a_boolean_even_if_the_schema_is_skipped(value):
         ("region=no", "at '/region': 'no' does not match"),
         ("region=us_east_1", "at '/region': 'us_east_1' does not match"),
         ("podAnnotations.retries=3", "at '/podAnnotations/retries': got number, want string"),
-        ("slackWebhookSecret=true", "at '/slackWebhookSecret': got boolean, want string"),
+        ("slackWebhookSecret=true", "at '/slackWebhookSecret': got boolean, want null or string"),
     ],
 )
 def test_a_wrong_value_is_rejected_by_its_name(setting, expected):
@@ -82,12 +90,69 @@ def test_a_wrong_value_is_rejected_by_its_name(setting, expected):
         ["--set=region=us-isob-east-1"],
         ["--set=resources.limits=null", "--set=resources.requests.cpu=1"],
         ["--set=state.size=1.5Gi", "--set=state.storageClassName=gp3.encrypted"],
-        ["--set=policy.mode.highest=propose", "--set=metrics.port=1024"],
-        ["--set=global.registry=registry.example"],
+        ["--set=policy.mode.highest=propose", "--set=metrics.port=80"],
+        ["--set=global.registry=registry.example", "--set=enabled=true"],
+        ["--set=resources.claims[0].name=device"],
     ],
 )
 def test_other_values_are_accepted(settings):
     assert render(*settings)
+
+
+OPTIONAL = (
+    "imagePullSecrets",
+    "ledger",
+    "slackWebhookSecret",
+    "serviceAccount",
+    "resources",
+    "podAnnotations",
+    "nodeSelector",
+    "tolerations",
+    "global",
+    "enabled",
+)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [f"--set={name}=null" for name in OPTIONAL],
+        [f"--set-json={name}=null" for name in OPTIONAL],
+        [
+            "--set=ledger=dynamodb:burstwatch-ledger",
+            *("--set=state=null", "--set=image.tag=null", "--set=image.digest=null"),
+            *("--set=resources.limits=null", "--set=serviceAccount.annotations=null"),
+        ],
+    ],
+)
+def test_what_is_optional_may_be_null_and_kubernetes_takes_the_result(settings):
+    """As values of an umbrella chart often are."""
+    helm, schemas = check.download_tools()
+    rendered = check.render(helm, settings)
+    assert list(check.find_faults(rendered, schemas, check.KUBERNETES_VERSIONS[-1])) == []
+
+
+def test_a_file_for_the_ledger_needs_a_size():
+    with pytest.raises(SystemExit, match=r"state\.size is empty"):
+        render("--set=state=null")
+
+
+@pytest.mark.parametrize("option", ["--set", "--set-json", "--set-string"])
+@pytest.mark.parametrize("number", ["7", "20261120", "1073741824", "20261120153000"])
+def test_a_number_has_all_its_digits(option, number):
+    """Helm reads a number of a file of values as a float."""
+    documents = render(*(f"{option}={name}={number}" for name in ("image.tag", "state.size")))
+    assert container_of(documents)["image"].endswith(f":{number}")
+    claim = find(documents, "PersistentVolumeClaim")
+    assert claim["spec"]["resources"]["requests"]["storage"] == number
+
+
+@pytest.mark.parametrize(
+    "size", ["0.5Gi", ".5Gi", "1.5Ti", "+1Gi", "2e9", "1.5E+9", "128974848000m", "1Pi", "1E"]
+)
+def test_a_size_is_any_quantity_of_kubernetes(size):
+    claim = find(render(f"--set-string=state.size={size}"), "PersistentVolumeClaim")
+    assert claim["spec"]["resources"]["requests"]["storage"] == size
 
 
 def test_texts_stay_texts_even_if_the_schema_is_skipped():

@@ -7,8 +7,12 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- if .Values.image.digest -}}
 {{ $repository }}@{{ .Values.image.digest }}
 {{- else -}}
-{{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ $repository }}:{{ include "burstwatch.text" (.Values.image.tag | default .Chart.AppVersion) }}
 {{- end -}}
+{{- end }}
+{{- define "burstwatch.text" -}}
+{{- /* a whole number of a file of values is a float here, and would be written as 2.026112e+07 */ -}}
+{{- if and (kindIs "float64" .) (eq (toString .) (floor . | toString)) }}{{ printf "%.0f" . }}{{ else }}{{ . }}{{ end -}}
 {{- end }}
 {{- define "burstwatch.act" -}}
 {{- /* the schema of the values may be skipped, and the text "false" would count as true */ -}}
