@@ -173,6 +173,7 @@ UPLOADS = {
     "get-bucket-location": "s3:GetBucketLocation",
     "put-object": "s3:PutObject",
     "describe-stacks": "cloudformation:*",
+    "delete-stack": "cloudformation:*",  # only printed, for a stack that cannot be updated
 }
 
 
