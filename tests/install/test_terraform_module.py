@@ -162,6 +162,7 @@ def resources():
     return [(kind, body) for block in read(MODULE / "main.tf")["resource"] for kind, body in block.items()]
 
 
+@pytest.mark.xdist_group("synthesized stacks")  # where the stack is already made
 def test_its_outputs_are_outputs_of_the_stack():
     outputs = full_stack().template["Outputs"]
     for body in blocks("outputs.tf", "output").values():
