@@ -57,7 +57,7 @@ def make_manpage() -> str:
 
 
 def _root_context() -> click.Context:
-    """The root context; created once, because click caches the help option of the first context."""
+    """The root context."""
     return click.Context(
         burstctl, info_name="burstctl", help_option_names=CONTEXT_SETTINGS["help_option_names"]
     )
@@ -88,8 +88,13 @@ def _command_section(command: click.Command, context: click.Context) -> Iterator
 
 
 def _options(context: click.Context) -> Iterator[tuple[str, str]]:
-    """The options of a command, as its help names them, with their texts."""
+    """The options of a command, as its help names them, with their texts; ``--help`` of the root only.
+
+    Click caches the help option of a command with the names that its first context had.
+    """
     for parameter in context.command.get_params(context):
+        if context.parent is not None and parameter is context.command.get_help_option(context):
+            continue
         record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
         if record is not None:
             yield record

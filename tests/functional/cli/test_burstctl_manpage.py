@@ -9,6 +9,7 @@ import pytest
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.output import DEBUG_ENV
+from burstctl.main import burstctl
 from burstctl.manpage import make_manpage
 from burstwatch.wiring.settings import CLOCK, LEDGER, SLACK_WEBHOOK, TOPIC_ARN
 from support.cli_session import every_command
@@ -83,6 +84,14 @@ def test_exit_codes_environment_and_files_are_in_it(plain_text):
 
 
 def test_it_is_the_same_whenever_it_is_made(page):
+    assert make_manpage() == page
+
+
+def test_it_is_the_same_after_a_command_was_asked_for_its_parameters(page, monkeypatch):
+    root = click.Context(burstctl, info_name="burstctl")
+    command = burstctl.get_command(root, "watch")
+    monkeypatch.setattr(command, "_help_option", None)  # click caches it here
+    command.get_params(click.Context(command, info_name="watch"))
     assert make_manpage() == page
 
 
