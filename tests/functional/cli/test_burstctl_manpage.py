@@ -87,7 +87,7 @@ def test_it_is_the_same_whenever_it_is_made(page):
     assert make_manpage() == page
 
 
-def test_it_is_the_same_after_a_command_was_asked_for_its_parameters(page, monkeypatch):
+def test_it_is_the_same_after_the_parameters_of_a_command_were_read(page, monkeypatch):
     root = click.Context(burstctl, info_name="burstctl")
     command = burstctl.get_command(root, "watch")
     monkeypatch.setattr(command, "_help_option", None)  # click caches it here
