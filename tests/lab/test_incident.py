@@ -67,11 +67,14 @@ def test_the_incident_happens_without_the_watchdog_and_not_with_it(tmp_path):
 
 
 def the_bucket_empties_and_a_job_takes_many_times_as_long(unwatched):
-    # 30 times where nothing else is slow: 3,000 IOPS become 100; a busy machine is slow before, too
+    # 30 times where nothing else is slow: 3,000 IOPS become 100. A busy machine is slow before or after, too.
+    job_s = unwatched["job_s"]
     assert unwatched["dry_s"] > 5
-    assert unwatched["job_s"]["before"]["jobs"] >= 3
-    assert unwatched["job_s"]["in"]["median"] > 10 * unwatched["job_s"]["before"]["median"]
-    assert unwatched["job_s"]["in"]["median"] == pytest.approx(10, rel=0.5)
+    assert job_s["before"]["jobs"] >= 3
+    assert job_s["in"]["median"] > 10 * min(
+        job_s[unthrottled]["median"] for unthrottled in ("before", "after")
+    )
+    assert job_s["in"]["median"] == pytest.approx(10, rel=0.5)
 
 
 def ddprobe_reports_seconds_and_names_who_is_stuck(unwatched):
