@@ -38,7 +38,7 @@ SAME = [
 ]
 
 
-@pytest.mark.skipif(which("aws") is None, reason="there is no AWS CLI here to compare with")
+@pytest.mark.skipif(which("aws") is None, reason="the AWS CLI is not installed, to compare with")
 @pytest.mark.parametrize("line", SAME)
 def test_the_fake_prints_what_the_real_aws_cli_prints(page_env, aws, line):
     (page_env.cli.directory / "config").write_text("[default]\ncli_timestamp_format = iso8601\n")

@@ -61,4 +61,4 @@ def known_regions() -> list[str]:
 def _no_such_region(region: str, known: Sequence[str]) -> Problem:
     matches = get_close_matches(region, known)
     suggestion = f"did you mean {' or '.join(matches)}? " if matches else ""
-    return Problem(f"there is no AWS Region {region!r}", f"{suggestion}Give --region NAME or set AWS_REGION")
+    return Problem(f"{region!r} is not an AWS Region", f"{suggestion}Give --region NAME or set AWS_REGION")

@@ -101,18 +101,18 @@ def test_questions_are_broken_between_words(cli, monkeypatch):
 
 def test_a_region_that_does_not_exist_is_not_written_down(cli):
     result = cli.run("init", *OPTIONS, "--region", "us-eastt-1")
-    assert (result.code, result.error_lines) == (2, ["error: there is no AWS Region 'us-eastt-1'."])
+    assert (result.code, result.error_lines) == (2, ["error: 'us-eastt-1' is not an AWS Region."])
     assert "fix: did you mean us-east-1 or " in result.err
     assert list(cli.directory.glob("*.yaml")) == []
 
     cli.set(AWS_REGION="eu-centrall-1")
     result = cli.run("init", "--email", "oncall@example.com", "--yes")
-    assert (result.code, result.error_lines) == (2, ["error: there is no AWS Region 'eu-centrall-1'."])
+    assert (result.code, result.error_lines) == (2, ["error: 'eu-centrall-1' is not an AWS Region."])
 
     cli.set(AWS_REGION="eu-central-1")
     result = cli.run("init", answer="oncall@example.com\neu-centrall-1\neu-central-1\n\n\n")
     assert result.code == 0
-    assert "there is no AWS Region 'eu-centrall-1'; did you mean eu-central-1" in result.err
+    assert "'eu-centrall-1' is not an AWS Region; did you mean eu-central-1" in result.err
     assert stage_of(cli)["regions"] == ["eu-central-1"]
 
 
