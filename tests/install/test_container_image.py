@@ -241,7 +241,7 @@ def test_the_manifest_gives_options_that_watch_has():
     [container] = find("Deployment")["spec"]["template"]["spec"]["containers"]
     name, *arguments = container["args"]
     assert name == watch.name
-    watch.make_context(name, arguments, resilient_parsing=True)
+    watch.make_context(name, arguments, resilient_parsing=True, help_option_names=["-h", "--help"])
 
 
 def test_the_chart_has_the_version_of_the_project():
