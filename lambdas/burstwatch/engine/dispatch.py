@@ -1,4 +1,4 @@
-"""What the decisions want is carried out here, or asked of the function that may."""
+"""What the decisions want is carried out here, or requested from the flip function."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -37,7 +37,7 @@ _GOLDEN_RATIO: Final = 0.618033988749895
 
 
 def dispatch_flips(watch_pass: WatchPass, recorded: AbstractSet[str]) -> None:
-    """Have done what the decisions ask for, where somebody may; what another process changed waits.
+    """Carry out or request the flips that are wanted. A volume that another process has changed waits.
 
     Only decisions without a change, or whose change is among the ``recorded``, are acted on.
     """

@@ -39,7 +39,7 @@ def execute_flips(
     *,
     errors: dict[str, Exception] | None = None,
 ) -> dict[str, Outcome]:
-    """Carry out what the guards allow, the most urgent first; one volume's trouble is never another's.
+    """Carry out what the guards allow, the most urgent first; a failure of one volume does not affect others.
 
     Intents are recorded one after the other, so that caps go to the most urgent, and none before there is a
     worker to send it; AWS is asked in parallel.

@@ -5,11 +5,7 @@ from typing import Final
 
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.resource import AdvisedResource, type_name_of
-from burstwatch.core.assessment.resource_buckets import (
-    bucket_or_unknown,
-    started_at,
-    why_not_polled,
-)
+from burstwatch.core.assessment.resource_buckets import bucket_or_unknown, started_at, why_not_polled
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.forecast import forecast
 from burstwatch.core.buckets.series import PERIOD_S, Series
