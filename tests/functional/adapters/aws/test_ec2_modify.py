@@ -544,7 +544,9 @@ def test_whatever_becomes_of_the_connection_the_request_goes_out_once(answer):
 
 
 def test_no_connection_is_kept_for_the_next_modification_hours_later(lab, volume_id):
-    with raw_server(http("400 Bad Request", ec2_error("IncorrectState", "no").body)) as server:
+    # Without "Connection: close" in the answer, the client may reuse what the server is about to close.
+    refusal = http("400 Bad Request", ec2_error("IncorrectState", "no").body, "Connection: close")
+    with raw_server(refusal) as server:
         modifier = a_modifier(server.url)
         assert isinstance(modifier.modify("vol-1", GP3), Refused)
         assert isinstance(modifier.modify("vol-1", GP3), Refused)
