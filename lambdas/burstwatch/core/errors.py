@@ -1,5 +1,6 @@
 """Errors, and sentences for people that keep their cause and their fix apart."""
 
+from collections.abc import Set as AbstractSet
 from typing import Self
 
 
@@ -45,3 +46,11 @@ class BurstwatchError(Exception):
 
 class LedgerError(BurstwatchError):
     """The ledger cannot be used; what it held before the failed call, it still holds."""
+
+
+class PartialCommitError(LedgerError):
+    """Some changes of a commit were written, those of ``written_ids``, and others failed by themselves."""
+
+    def __init__(self, message: str, *, fix: str, written_ids: AbstractSet[str]) -> None:
+        super().__init__(message, fix=fix)
+        self.written_ids = written_ids

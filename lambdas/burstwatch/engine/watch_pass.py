@@ -12,7 +12,7 @@ from functools import partial
 from time import monotonic
 from typing import TypeVar
 
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, PartialCommitError
 from burstwatch.core.ledger.ledger import Change, States
 from burstwatch.core.ledger.unreadable_item import ItemKind
 from burstwatch.core.resource_type import is_volume_subject
@@ -60,12 +60,13 @@ class RecordedChanges:
     """What the pass wanted to record, and for which volumes (and windows) the ledger took it.
 
     The ledger does not take what another process has changed since this pass read it. ``started_at_s`` is of
-    the monotonic clock.
+    the monotonic clock. ``error`` is why some changes could not be written.
     """
 
     changes: Sequence[Change]
     subject_ids: AbstractSet[str]
     started_at_s: float
+    error: PartialCommitError | None = None
 
     @property
     def applied(self) -> list[Change]:
@@ -116,6 +117,8 @@ def run_pass(
         raise
     # Send: what waits in the ledger, with what the flips have added.
     delivery = _send(watch_pass, recorded, scope)
+    if recorded.error is not None:
+        raise recorded.error
     return _build_acting_report(watch_pass, recorded, delivery, scope), collection
 
 
@@ -188,8 +191,12 @@ def _record(watch_pass: WatchPass) -> RecordedChanges:
         ),
     ]
     started_at_s = monotonic()
-    subject_ids = services.ledger.commit(changes, channels=services.channel_names) if changes else set[str]()
-    return RecordedChanges(changes=changes, subject_ids=subject_ids, started_at_s=started_at_s)
+    recorded = RecordedChanges(changes=changes, subject_ids=frozenset(), started_at_s=started_at_s)
+    try:
+        subject_ids = services.ledger.commit(changes, channels=services.channel_names) if changes else set()
+        return replace(recorded, subject_ids=subject_ids)
+    except PartialCommitError as error:
+        return replace(recorded, subject_ids=error.written_ids, error=error)
 
 
 def _send(watch_pass: WatchPass, recorded: RecordedChanges, scope: PassScope) -> DeliveryReport:

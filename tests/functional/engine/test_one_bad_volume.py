@@ -5,7 +5,7 @@ import pytest
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import AlertKind
-from burstwatch.core.errors import LedgerError
+from burstwatch.core.errors import LedgerError, PartialCommitError
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger.flip_state import FlipStatus
 from burstwatch.core.ledger.ledger_entry import EntryKind
@@ -173,4 +173,28 @@ def test_a_change_that_cannot_be_written_does_not_hold_up_the_alerts_that_wait(
     fail_write(monkeypatch, "commit", lambda changes: draining[0] in {c.volume_id for c in changes})
     with pytest.raises(LedgerError, match="the ledger was busy"):
         tick(shell, lab, 1)
+    assert alerted(recorder, AlertKind.DRAINING) == draining
+
+
+def test_a_change_that_cannot_be_written_beside_others_stops_neither_their_alerts_nor_their_flips(
+    lab, acting, ledger, recorder, draining, monkeypatch
+):
+    bad, *others = draining
+    real = SqliteLedger.commit
+
+    def write(self, changes, *, channels):
+        written_ids = real(self, [change for change in changes if change.volume_id != bad], channels=channels)
+        if len(changes) > len(written_ids):
+            raise PartialCommitError("the item is too large", fix="report it", written_ids=written_ids)
+        return written_ids
+
+    with monkeypatch.context() as broken:
+        broken.setattr(SqliteLedger, "commit", write)
+        with pytest.raises(PartialCommitError, match="the item is too large"):
+            tick(acting, lab)
+    assert flipped(lab, draining) == others
+    assert alerted(recorder, AlertKind.DRAINING) == others
+    assert alerted(recorder, AlertKind.FLIPPED) == others
+    tick(acting, lab, 1)
+    assert flipped(lab, draining) == draining
     assert alerted(recorder, AlertKind.DRAINING) == draining

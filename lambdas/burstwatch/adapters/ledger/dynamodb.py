@@ -56,7 +56,7 @@ from burstwatch.adapters.ledger.dynamodb_table import (
 )
 from burstwatch.core import stored_values
 from burstwatch.core.alerts.alert import Alert
-from burstwatch.core.errors import LedgerError
+from burstwatch.core.errors import LedgerError, PartialCommitError
 from burstwatch.core.ledger.caps import Caps, IntentResult, IntentStatus
 from burstwatch.core.ledger.decoding import UnreadableItems, make_unreadable
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride, active_hold
@@ -144,7 +144,8 @@ class DynamoLedger:
         """Write each change in a transaction of its own, in parallel; those of one volume in their order.
 
         Raises:
-            LedgerError: some were not written; the message says how many were.
+            PartialCommitError: some were not written, and the others were.
+            LedgerError: several were not written, and the remaining ones were not tried.
         """
         known_channels = self._all_channels(channels, refresh=any(change.alerts for change in changes))
         by_volume: dict[str, list[_Write]] = {}
@@ -168,7 +169,10 @@ class DynamoLedger:
             counts = (
                 f" ({len(applied)} of {len(by_volume)} volumes were written)" if len(by_volume) > 1 else ""
             )
-            raise LedgerError(f"{problem.cause}{counts}", fix=problem.fix) from errors[0]
+            message = f"{problem.cause}{counts}"
+            if len(errors) < _MAX_FAILURES:
+                raise PartialCommitError(message, fix=problem.fix, written_ids=applied) from errors[0]
+            raise LedgerError(message, fix=problem.fix) from errors[0]
         return applied
 
     def record_intent(

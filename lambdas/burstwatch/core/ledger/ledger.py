@@ -165,6 +165,9 @@ class Ledger(Protocol):
 
         Returns:
             The ids of the volumes whose change was applied; another process was first with the rest.
+
+        Raises:
+            PartialCommitError: some changes were not written, and the others were.
         """
         ...
 

@@ -6,7 +6,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 
 from burstlab.fake_aws.dynamodb import Fault, item_size_bytes
-from burstwatch.core.errors import LedgerError
+from burstwatch.core.errors import LedgerError, PartialCommitError
 from burstwatch.core.ledger.caps import Caps, IntentStatus
 from burstwatch.core.ledger.ledger import Change, Delivery, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind
@@ -560,9 +560,11 @@ def test_one_volume_that_cannot_be_written_does_not_keep_the_others_from_it(ledg
         Change(volume_id=B, expected_revision=None, state=too_large),
         a_bare_change(C),
     ]
-    message = error_message(lambda: ledger.commit(changes, channels=[]))
-    assert "Item size has exceeded the maximum allowed size" in message
-    assert "(2 of 3 volumes were written)" in message
+    with pytest.raises(PartialCommitError) as error:
+        ledger.commit(changes, channels=[])
+    assert "Item size has exceeded the maximum allowed size" in str(error.value)
+    assert "(2 of 3 volumes were written)" in str(error.value)
+    assert error.value.written_ids == {A, C}
     assert set(ledger.states()) == {A, C}
 
 
