@@ -160,6 +160,9 @@ class Endpoint(BackgroundServer[BaseWSGIServer]):
 
     def _own_response(self, call: Call) -> Response | None:
         """The lab's own answer, or None where moto is to answer."""
+        if call.region and call.region not in _known_regions():
+            message = f"Credential should be scoped to a valid Region, not {call.region!r}."
+            return error_response(call, AwsError("AuthFailure", message, 401))
         if call.service == "sqs":
             self._event_bus.deliver()
         api = self._apis.get(call.service)
@@ -203,6 +206,15 @@ _REASONS: Final[Mapping[int, str]] = {
     404: "Not Found",
     503: "Service Unavailable",
 }
+
+
+@cache
+def _known_regions() -> frozenset[str]:
+    from botocore.session import Session  # noqa: PLC0415 - not needed until the first call
+
+    session = Session()
+    partitions = session.get_available_partitions()
+    return frozenset(r for name in partitions for r in session.get_available_regions("ec2", name))
 
 
 @cache

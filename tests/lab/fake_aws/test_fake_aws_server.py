@@ -265,6 +265,24 @@ def test_another_region_knows_nothing_of_the_fleet(fleet, lab):
     elsewhere.close()
 
 
+@pytest.mark.parametrize("service", ["ec2", "sqs", "ssm"])
+def test_a_region_that_does_not_exist_is_refused(lab, service):
+    nowhere = boto3.client(
+        service,
+        endpoint_url=lab.url,
+        region_name="us-eastt-1",
+        aws_access_key_id="x",
+        aws_secret_access_key="x",
+    )
+    call = {"ec2": "describe_volumes", "sqs": "list_queues", "ssm": "describe_parameters"}[service]
+    code, message = refusal(getattr(nowhere, call))
+    assert (code, message) == (
+        "AuthFailure",
+        "Credential should be scoped to a valid Region, not 'us-eastt-1'.",
+    )
+    nowhere.close()
+
+
 # ------------------------------------------------------------------- instances, tags, modifications
 
 
