@@ -9,15 +9,6 @@ import pytest
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
-from test_terminal_plot import (
-    VOLUME_FIELDS,
-    a_bad_day,
-    a_draining_instance,
-    a_flipped_and_returned_volume,
-    a_slow_disk,
-    exhausted,
-    plotted_of,
-)
 
 from burstctl.plot.matplotlib_plot import RC_PARAMS, _draw_figure, draw
 from burstwatch.core.alerts.alert import AlertKind
@@ -32,6 +23,15 @@ from support.builders.history import (
     an_alert_entry,
     falling,
     minutes,
+)
+from support.builders.plots import (
+    VOLUME_FIELDS,
+    a_bad_day,
+    a_draining_instance,
+    a_flipped_and_returned_volume,
+    a_slow_disk,
+    exhausted,
+    plotted_of,
 )
 
 MAX_OVERLAP_DOTS = 1.0
