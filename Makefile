@@ -72,19 +72,25 @@ format: setup
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
-lint: setup prose
+lint: setup prose build/.github-files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python ddprobe/join_modules.py --check
 	$(BIN)/python -m documents.generate
 	$(BIN)/python -m documents.reference
 	git diff --exit-code --stat docs/schemas docs/reference
-	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
-	$(SCHEMA) custom.github-workflows-require-timeout .github/workflows/*.yml
+
+SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
+WORKFLOWS := $(wildcard .github/workflows/*.yml)
+FORMS := $(wildcard .github/ISSUE_TEMPLATE/*.yml)
+build/.github-files: $(WORKFLOWS) $(FORMS) .github/dependabot.yml $(VENV)/.installed
+	$(SCHEMA) vendor.github-workflows $(WORKFLOWS)
+	$(SCHEMA) custom.github-workflows-require-timeout $(WORKFLOWS)
 	$(SCHEMA) vendor.dependabot .github/dependabot.yml
-	$(SCHEMA) vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	$(SCHEMA) vendor.github-issue-forms $(filter-out %/config.yml,$(FORMS))
 	$(SCHEMA) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	@mkdir -p build
+	@touch $@
 
 # docs/schemas, from the types in documents/
 schemas: setup

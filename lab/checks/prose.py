@@ -5,6 +5,7 @@ A finding is a sentence that is too long, or a word that is not the usual one. A
 """
 
 import argparse
+import json
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -22,6 +24,9 @@ from passages import GROUPS, NAMES, PAGES, Passage, passages_of_page, passages_o
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORD_FILE: Final = Path(__file__).with_name("words.toml")
+
+CLEAN_FILES: Final = ROOT / "build" / "prose.json"
+"""The hashes of files that had no findings: those are not read again."""
 
 GENERATED: Final = ("ddprobe/ddprobe.py",)
 """What a script writes from files that are read themselves."""
@@ -141,6 +146,20 @@ def check_file(path: str, groups: Iterable[str]) -> list[Finding]:
     ]
 
 
+def hashes_of(paths: Iterable[str]) -> dict[str, str]:
+    """Return a hash for each file: of its path, its content, and what it is checked with."""
+    rules = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.*")))
+    return {path: sha256(rules + path.encode() + (ROOT / path).read_bytes()).hexdigest() for path in paths}
+
+
+def read_clean() -> frozenset[str]:
+    """Return the hashes of files without findings, from the last time; none if they cannot be read."""
+    try:
+        return frozenset(json.loads(CLEAN_FILES.read_text()))
+    except (OSError, ValueError):
+        return frozenset()
+
+
 def folder_counts(findings: Iterable[Finding]) -> Iterator[str]:
     """Yield a line for each group and folder with findings."""
     counts = Counter(
@@ -156,10 +175,16 @@ def main() -> int:
     parser.add_argument("--counts", action="store_true", help="print how many findings each folder has")
     parser.add_argument("paths", nargs="*", help="read only these files, named as git does")
     options = parser.parse_args()
-    paths = options.paths or tracked_files(GROUPS)
+    hashes = hashes_of(options.paths or tracked_files(GROUPS))
+    clean = read_clean()
+    paths = [path for path, hash_ in hashes.items() if hash_ not in clean]
     with ProcessPoolExecutor() as pool:
         results = pool.map(partial(check_file, groups=GROUPS), paths, chunksize=25)
         findings = list(chain.from_iterable(results))
+    if not options.paths:
+        with_findings = {finding.passage.path for finding in findings}
+        CLEAN_FILES.parent.mkdir(exist_ok=True)
+        CLEAN_FILES.write_text(json.dumps([hashes[path] for path in hashes if path not in with_findings]))
     lines = list(folder_counts(findings)) if options.counts else [*map(str, findings)]
     print(*lines, sep="\n", end="\n" if lines else "")
     return 1 if findings else 0

@@ -4,6 +4,7 @@ The sentences and names in ``FORMER_…`` are quoted from this repository at 66f
 """
 
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -152,3 +153,33 @@ def test_an_exception_excuses_its_passage_only_and_needs_a_reason():
     assert len(findings(word_list, passages.passages_of_page("page.md", "Cool it with dry ice."))) == 1
     with pytest.raises(ValueError, match="has no reason"):
         prose.WordList({"exception": [row | {"reason": " "}]})
+
+
+def test_a_file_without_findings_is_read_again_only_if_it_changed(tmp_path, monkeypatch):
+    read = []
+    pages = [tmp_path / "good.md", tmp_path / "bad.md"]
+    good, bad = map(str, pages)
+    monkeypatch.setattr(prose, "CLEAN_FILES", tmp_path / "clean.json")
+    monkeypatch.setattr(prose, "tracked_files", lambda _: [good, bad])
+    monkeypatch.setattr(prose, "ProcessPoolExecutor", ThreadPoolExecutor)
+    monkeypatch.setattr("sys.argv", ["prose.py"])
+    real = prose.check_file
+
+    def check_file(path, groups):
+        read.append(path)
+        return real(path, groups)
+
+    monkeypatch.setattr(prose, "check_file", check_file)
+
+    def findings_of(good_text, bad_text):
+        read.clear()
+        for page, text in zip(pages, (good_text, bad_text), strict=True):
+            page.write_text(text)
+        return prose.main(), sorted(read)
+
+    wrong = FORMER_PAGES[1][0]
+    assert findings_of("It is empty.", wrong) == (1, [bad, good])
+    assert findings_of("It is empty.", wrong) == (1, [bad])
+    assert findings_of("It is full.", "It is empty.") == (0, [bad, good])
+    assert findings_of("It is full.", "It is empty.") == (0, [])
+    assert findings_of(wrong, "It is empty.") == (1, [good])
