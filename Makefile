@@ -124,7 +124,7 @@ collect: setup
 # when nothing else runs, on eight disks at once: it mostly waits
 unit: setup
 	$(BIN)/pytest -n $$((2 * $$(nproc))) --dist loadgroup --no-loadscope-reorder -m "not measures_a_disk"
-	$(BIN)/pytest -n 8 --dist loadgroup -m measures_a_disk tests/probe
+	$(BIN)/pytest -n 8 --dist loadgroup -m measures_a_disk tests/probe tests/lab/disk
 
 # how much of the core its own tests run; fails below what was reached
 coverage: setup

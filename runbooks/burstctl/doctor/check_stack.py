@@ -63,7 +63,7 @@ def check_stack(context: DoctorContext) -> Iterator[Finding]:
     try:
         status = context.outputs()["StackStatus"]
     except LookupFailedError as error:
-        yield ok(f"{stack.name}, {flip_ability}")
+        yield ok(f"{_names_of(stack)}, {flip_ability}")
         if _is_unknown_stack(error.error):
             topic, table = _find_remains(context, stack)
             yield judge_unknown_stack(stack, topic=topic, table=table)

@@ -82,6 +82,7 @@ def write_synchronously(mount, operations):
     return time.monotonic() - began_s
 
 
+@pytest.mark.measures_a_disk
 def test_a_device_serves_its_limit_and_a_new_limit_is_felt_at_once(backend, tmp_path):
     with ThrottledDevice(backend=backend, parent=tmp_path) as device:
         assert write_synchronously(device.mount, 200) < 1
@@ -95,6 +96,7 @@ def test_a_device_serves_its_limit_and_a_new_limit_is_felt_at_once(backend, tmp_
     assert leftovers_of(tmp_path) == []
 
 
+@pytest.mark.measures_a_disk
 def test_a_device_moves_no_more_bytes_than_its_limit_whatever_the_limit_of_operations(backend, tmp_path):
     with ThrottledDevice(backend=backend, parent=tmp_path) as device:
         device.set_iops_limit(3_000)
@@ -127,6 +129,7 @@ def test_a_device_has_the_file_system_that_was_requested(fs, tmp_path):
     assert leftovers_of(tmp_path) == []
 
 
+@pytest.mark.measures_a_disk
 def test_the_bucket_drains_by_what_the_device_does_and_sets_its_limit(backend, tmp_path):
     time_scale = TimeScale.of(speed=240)
     with ThrottledDevice(backend=backend, parent=tmp_path) as device:
