@@ -6,15 +6,15 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from shutil import get_terminal_size
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from burstctl.cli.styled_text import REPLACE, styled
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, wrap_command
 from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.policy.policy import PolicyError
-from burstwatch.core.resource_type import ResourceType, type_of_id
+from burstwatch.core.resource_type import type_of_id
 from burstwatch.core.text import display_width, format_count, sanitise, wrap
 
 DEBUG_ENV: Final = "BURSTWATCH_DEBUG"
@@ -22,6 +22,14 @@ MAX_LISTED: Final = 10  # what fits on a terminal; --json has all of it
 _MAX_TEXT_LENGTH: Final = 400  # an unexpected error may quote a whole response
 _SENTENCE_ENDS: Final = (".", "!", "?", ":")
 _ENDPOINT: Final = re.compile(r"https?://[^\s,;]+")
+
+
+class Unread(NamedTuple):
+    """A resource that could not be read: its ID, what people call it, and why."""
+
+    resource_id: str
+    label: str
+    reason: str
 
 
 class OutputError(BurstwatchError):
@@ -117,25 +125,20 @@ def print_first_lines(label: str, lines: Iterable[str]) -> None:
 def print_failures(
     failures: Iterable[str],
     *,
-    unread: Mapping[str, str] | None = None,
-    kinds: Mapping[str, ResourceType] | None = None,
+    unread: Iterable[Unread] = (),
     missing: Iterable[str] = (),
     region: str = "",
 ) -> None:
-    """Print each cause once, however much it affects, and which volumes do not exist in the region.
-
-    ``unread`` is why resources could not be read, by their names; they are volumes, but for ``kinds``.
-    """
+    """Print each cause once, however much it affects, and which volumes do not exist in the region."""
     problems = {problem.cause: problem for problem in map(Problem.of, failures)}
-    affected = group_by_cause(unread or {})
+    affected = group_by_cause(unread)
     for problem in merge_endpoints([problems[cause] for cause in problems if cause not in affected]):
         print_error(problem)
-    for cause, (problem, names) in affected.items():
-        nouns = {(kinds or {}).get(name, ResourceType.EBS).noun for name in names}
-        count = format_count(len(names), nouns.pop() if len(nouns) == 1 else "resource")
-        print_error(
-            Problem(f"{cause.rstrip('.')}; {count} could not be read: {list_first(names, 3)}", problem.fix)
-        )
+    for cause, (problem, labels) in affected.items():
+        nouns = {type_of_id(resource_id).noun for resource_id in labels}
+        count = format_count(len(labels), nouns.pop() if len(nouns) == 1 else "resource")
+        names = list_first([*labels.values()], 3)
+        print_error(Problem(f"{cause.rstrip('.')}; {count} could not be read: {names}", problem.fix))
     for resource_id in missing:
         noun = type_of_id(resource_id).noun
         print_error(
@@ -164,14 +167,30 @@ def _merge_group(problem: Problem, *others: Problem) -> Problem:
     return Problem(problem.cause.replace(first, names, 1), problem.fix)
 
 
-def group_by_cause(problems: Mapping[str, str]) -> dict[str, tuple[Problem, list[str]]]:
-    """By cause: the problem, and the names of what has it; texts that differ only in the name are one."""
-    groups: dict[str, tuple[Problem, list[str]]] = {}
-    for name, text in sorted(problems.items()):
-        problem = Problem.of(text)
-        problem = Problem(problem.cause.replace(name, "it"), problem.fix.replace(name, "it"))
-        groups.setdefault(problem.cause, (problem, []))[1].append(name)
-    return groups
+def group_by_cause(unread: Iterable[Unread]) -> dict[str, tuple[Problem, dict[str, str]]]:
+    """By cause: the problem, and the labels of what has it, by ID.
+
+    Texts that differ in the ID alone are one, with "it" for the ID.
+    """
+    groups: dict[str, tuple[Problem, dict[str, str]]] = {}
+    for resource_id, label, reason in sorted(unread, key=lambda item: (item.label, item.resource_id)):
+        problem = Problem.of(reason)
+        anonymous = without_name(problem, resource_id)
+        _, labels = groups.setdefault(anonymous.cause, (problem, {}))
+        labels[resource_id] = label
+        if len(labels) > 1:
+            groups[anonymous.cause] = (anonymous, labels)
+    return {problem.cause: (problem, labels) for problem, labels in groups.values()}
+
+
+def without_name(problem: Problem, name: str) -> Problem:
+    """The problem with "it" for a name that is a word of its own, and with "ID" in a command."""
+    word = re.compile(rf"(burstctl \w+ )?(?<![\w-]){re.escape(name)}(?![\w-])")
+
+    def replace(match: re.Match[str]) -> str:
+        return f"{match[1]}ID" if match[1] else "it"
+
+    return Problem(word.sub(replace, problem.cause), word.sub(replace, problem.fix))
 
 
 def list_first(names: Sequence[str], limit: int = MAX_LISTED) -> str:

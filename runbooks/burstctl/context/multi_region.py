@@ -19,6 +19,7 @@ from burstctl.cli.output import (
     print_internal_error,
     print_output,
     print_warning,
+    without_name,
 )
 from burstctl.cli.progress import ProgressBar
 from burstctl.context.context import CommandContext, Notes, open_silently
@@ -189,7 +190,7 @@ def _read_region(
 def _by_cause(problems: Sequence[tuple[str, Problem]]) -> list[tuple[Problem, list[str]]]:
     groups: dict[str, tuple[Problem, list[str]]] = {}
     for region, problem in problems:
-        groups.setdefault(problem.cause.replace(region, "it"), (problem, []))[1].append(region)
+        groups.setdefault(without_name(problem, region).cause, (problem, []))[1].append(region)
     return [(problem, list(dict.fromkeys(regions))) for problem, regions in groups.values()]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from burstctl.cli.output import print_failures, print_first_lines
+from burstctl.cli.output import Unread, print_failures, print_first_lines
 from burstctl.context.context import CommandContext
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.metric_history import HistoryReader
@@ -74,7 +74,8 @@ class VolumeSelection:
 
     def print_failures(self, region: str) -> None:
         """Print what could not be read."""
-        print_failures(self.failures, unread=self.unread, missing=self.missing, region=region)
+        unread = [Unread(volume_id, volume_id, reason) for volume_id, reason in self.unread.items()]
+        print_failures(self.failures, unread=unread, missing=self.missing, region=region)
 
 
 def select_volumes(

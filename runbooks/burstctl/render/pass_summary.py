@@ -9,6 +9,7 @@ from typing import Final
 
 from burstctl.cli.options import ALL_REGIONS, Options
 from burstctl.cli.output import (
+    Unread,
     group_by_cause,
     list_first,
     print_failures,
@@ -21,7 +22,6 @@ from burstctl.render.guard_override import runbook_hints
 from burstctl.render.resource_rows import CHANGING_LABEL, FIXED_LABEL, UNWATCHED_LABEL, level_label
 from burstctl.render.volume import count_resources, display_name_of, format_id_and_name
 from burstwatch.core.assessment.assess import UnknownReason
-from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.errors import Problem
@@ -77,28 +77,27 @@ def print_summary(*reports: PassReport) -> None:
             for fault in decision.volume_settings.faults
         ),
     )
-    faults = {
-        format_id_and_name(decision.assessment.resource): _unknown_reason(decision)
+    faults = group_by_cause(
+        Unread(
+            decision.assessment.resource.resource_id,
+            format_id_and_name(decision.assessment.resource),
+            _unknown_reason(decision),
+        )
         for decision in decisions
         if decision.assessment.is_fault
         and decision.assessment.unknown_reason is not UnknownReason.READ_FAILED
-    }
+    )
     print_first_lines(
         "fault",
-        (f"{list_first(names, _MAX_NAMED)}: {cause}" for cause, (_, names) in group_by_cause(faults).items()),
+        (f"{list_first([*labels.values()], _MAX_NAMED)}: {cause}" for cause, (_, labels) in faults.items()),
     )
 
 
 def print_report_failures(*reports: PassReport) -> None:
     """Print why something could not be read, each cause once."""
-    unread = [decision for report in reports for decision in report.unread]
     print_failures(
         [failure for report in reports for failure in report.failures],
-        unread={_short_name(decision.assessment.resource): _unknown_reason(decision) for decision in unread},
-        kinds={
-            _short_name(decision.assessment.resource): decision.assessment.resource.resource_type
-            for decision in unread
-        },
+        unread=_unread_of([decision for report in reports for decision in report.unread]),
     )
     for report in reports:
         print_failures([], missing=report.missing, region=report.region)
@@ -110,8 +109,18 @@ def failures_of_calls(report: PassReport) -> list[str]:
     return [failure for failure in report.failures if Problem.of(failure).cause not in causes]
 
 
-def _short_name(resource: Resource) -> str:
-    return display_name_of(resource) or resource.resource_id
+def _unread_of(decisions: Sequence[Decision]) -> Iterable[Unread]:
+    """What could not be read, each with its name if no other has the same name."""
+    resources = {
+        decision.assessment.resource.resource_id: decision.assessment.resource for decision in decisions
+    }
+    names = {resource_id: display_name_of(resource) for resource_id, resource in resources.items()}
+    counts = Counter(names.values())
+    for decision in decisions:
+        resource = decision.assessment.resource
+        name = names[resource.resource_id]
+        label = name if name and counts[name] == 1 else format_id_and_name(resource)
+        yield Unread(resource.resource_id, label, _unknown_reason(decision))
 
 
 def print_next_for(report_options: Mapping[str, Sequence[str]], *reports: PassReport) -> None:

@@ -3,12 +3,14 @@
 import click
 import pytest
 
+from burstctl.cli.output import Unread, group_by_cause
 from burstctl.cli.tag_filter import TagTerm, TagTermType, ec2_filters
 from burstctl.cli.text_layout import lay_out_topics, sanitise_aligned
 from burstctl.context.operator_identity import name_operator
 from burstctl.flip.cap_preview import check_caps
 from burstctl.render.flip_status import describe_flip_status
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.errors import Problem
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder, FlipPlan
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.refusal import Guard, Refusal
@@ -244,3 +246,16 @@ def test_what_is_laid_out_fits_eighty_columns_whatever_the_words():
 
 def test_a_row_keeps_its_columns_and_nothing_that_acts():
     assert sanitise_aligned("gp3   io1\u202e  \x1b[1mx") == "gp3   io1?  ?[1mx"
+
+
+def test_the_name_of_one_resource_stays_and_texts_of_several_are_one():
+    short, long = "vol-1", "vol-12"
+
+    def unread(resource_id):
+        problem = Problem(f"the state of {resource_id} cannot be read", f"use burstctl release {resource_id}")
+        return Unread(resource_id, f"{resource_id} (b)", problem)
+
+    assert [*group_by_cause([unread(short)]).values()] == [(unread(short).reason, {short: "vol-1 (b)"})]
+    [(problem, labels)] = group_by_cause([unread(long), unread(short)]).values()
+    assert problem == "the state of it cannot be read; use burstctl release ID"
+    assert labels == {short: "vol-1 (b)", long: "vol-12 (b)"}

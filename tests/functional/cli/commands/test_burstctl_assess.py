@@ -208,6 +208,29 @@ def test_one_cause_that_affects_every_volume_is_reported_once(cli, lab):
     )
 
 
+def test_of_two_unread_volumes_with_the_same_name_neither_hides_the_other(cli, lab):
+    first, second = add_calm(lab, "data"), add_calm(lab, "data")
+    for volume_id, message in ((first, "not yours"), (second, "nor yours")):
+        lab.fleet.set_metric_fault(volume_id, MetricFault(status_code="Forbidden", message=message))
+
+    errors = sorted(cli.run("assess").error_lines)
+
+    assert [error.partition("Forbidden: ")[2] for error in errors] == [
+        f"not yours; 1 volume could not be read: {first} (data).",
+        f"nor yours; 1 volume could not be read: {second} (data).",
+    ]
+
+
+def test_a_short_name_of_an_unread_volume_replaces_no_letters(cli, lab):
+    lab.fleet.set_metric_fault(
+        add_calm(lab, "b"), MetricFault(status_code="Forbidden", message="a bad bucket")
+    )
+
+    [error] = cli.run("assess").error_lines
+
+    assert error.endswith("a bad bucket; 1 volume could not be read: b.")
+
+
 def test_only_the_volumes_requested_are_evaluated(cli, lab):
     add_critical(lab)
     volume_id = add_calm(lab, "web-1")
