@@ -156,6 +156,7 @@ def _record_intent(fresh: FreshContext, plan: FlipPlan) -> RecordedIntent | Refu
         now_s=fresh.now_s,
         respects_holds=Guard.HELD not in plan.overridden,
         channels=fresh.services.channel_names,
+        own_hold_reason=plan.order.own_hold_reason,
     )
     match result.status:
         case IntentStatus.RECORDED:

@@ -32,10 +32,22 @@ class ReplayLedger(SqliteLedger):
         return applied
 
     def record_intent(
-        self, change: Change, caps: Caps, *, now_s: float, respects_holds: bool, channels: Sequence[str]
+        self,
+        change: Change,
+        caps: Caps,
+        *,
+        now_s: float,
+        respects_holds: bool,
+        channels: Sequence[str],
+        own_hold_reason: str | None = None,
     ) -> IntentResult:
         result = super().record_intent(
-            change, caps, now_s=now_s, respects_holds=respects_holds, channels=channels
+            change,
+            caps,
+            now_s=now_s,
+            respects_holds=respects_holds,
+            channels=channels,
+            own_hold_reason=own_hold_reason,
         )
         self._refresh({change.volume_id})
         return result

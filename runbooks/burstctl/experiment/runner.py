@@ -34,7 +34,6 @@ from burstwatch.core.errors import LedgerError, Problem
 from burstwatch.core.flips.flip_plan import FlipOrder, modifications_used
 from burstwatch.core.flips.guards import QUOTA, hold_refusal
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
-from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import Direction, Flip, FlipCause, FlipStatus, Hold
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.ledger.volume_state import VolumeState
@@ -443,8 +442,7 @@ class ExperimentRunner:
             if is_flip
             else None,
             return_after_s=self._hold_until_s() if is_flip else None,
-            overridden=frozenset({Guard.HELD}),
-            override_reason=f"the hold is that of this {journal.flip_reason}",
+            own_hold_reason=journal.flip_reason,
         )
         outcome = execute_flips(services, [order], services.build_collector(now_s))[journal.volume_id]
         deliver(

@@ -176,13 +176,19 @@ class DynamoLedger:
         return applied
 
     def record_intent(
-        self, change: Change, caps: Caps, *, now_s: float, respects_holds: bool, channels: Sequence[str]
+        self,
+        change: Change,
+        caps: Caps,
+        *,
+        now_s: float,
+        respects_holds: bool,
+        channels: Sequence[str],
+        own_hold_reason: str | None = None,
     ) -> IntentResult:
         """See ``Ledger``: the transaction fails if what was read before has changed."""
         write = self._prepare(change, self._all_channels(channels, refresh=bool(change.alerts)))
         registration = self._channel_registration(channels)
         hold_keys = [hold_key(None), hold_key(change.volume_id)] if respects_holds else []
-        if_not_held = Condition("attribute_not_exists(pk) OR until_s <= :now", {":now": now_s})
         tries = count()
         with self._intent_lock:
             while True:
@@ -190,7 +196,7 @@ class DynamoLedger:
                 if self._repair_totals(items.get(TOTALS_KEY)):
                     self._table.pause(next(tries), "the totals were counted again")
                     continue
-                result = self._evaluate_intent(write, items, caps, now_s)
+                result = self._evaluate_intent(write, items, caps, now_s, own_hold_reason)
                 if result.status is not IntentStatus.RECORDED:
                     return result
                 old_reservation = items.get(write.key, {}).get("away")
@@ -200,7 +206,7 @@ class DynamoLedger:
                 preconditions = [
                     *state_actions,
                     *registration,
-                    *(check(key, if_not_held) for key in hold_keys),
+                    *(check(key, if_unchanged(items.get(key), "written", "until_s")) for key in hold_keys),
                 ]
                 if self._try_record(write, preconditions):
                     return result
@@ -456,7 +462,12 @@ class DynamoLedger:
         return frozenset() if is_put else frozenset({0})
 
     def _evaluate_intent(
-        self, write: "_Write", items: Mapping[Key, Item], caps: Caps, now_s: float
+        self,
+        write: "_Write",
+        items: Mapping[Key, Item],
+        caps: Caps,
+        now_s: float,
+        own_hold_reason: str | None,
     ) -> IntentResult:
         """Decide by these items whether an intent may be recorded."""
         state, totals = items.get(write.key), items.get(TOTALS_KEY, {})
@@ -470,7 +481,7 @@ class DynamoLedger:
             return replace(result, status=IntentStatus.CONFLICT)
         hold_keys = (hold_key(None), hold_key(write.change.volume_id))
         holds = [parse_hold(items[key], self._unreadable_items) for key in hold_keys if key in items]
-        if hold := active_hold(holds, write.change.volume_id, now_s):
+        if hold := active_hold(holds, write.change.volume_id, now_s, own_reason=own_hold_reason):
             return replace(result, status=IntentStatus.HELD, hold=hold)
         flip = write.change.state.flip if write.change.state else None
         status = caps.check(flip, away_count=volumes, added_usd=result.usd_per_month)

@@ -148,11 +148,18 @@ class SqliteLedger:
             }
 
     def record_intent(
-        self, change: Change, caps: Caps, *, now_s: float, respects_holds: bool, channels: Sequence[str]
+        self,
+        change: Change,
+        caps: Caps,
+        *,
+        now_s: float,
+        respects_holds: bool,
+        channels: Sequence[str],
+        own_hold_reason: str | None = None,
     ) -> IntentResult:
         with self._transaction() as connection:
             holds = self._read_holds(connection).values() if respects_holds else ()
-            hold = active_hold(holds, change.volume_id, now_s)
+            hold = active_hold(holds, change.volume_id, now_s, own_reason=own_hold_reason)
             has_unreadable_amounts = self._repair_reservations(connection, change.volume_id)
             result = _evaluate_intent(
                 connection, change, caps, hold, has_unreadable_amounts=has_unreadable_amounts

@@ -33,7 +33,8 @@ class FlipOrder:
     the end (``return_after_s``, in seconds since 1970). If ``is_extension``, the volume is on its target
     already: the order never modifies it. If ``is_early``, the drain is not yet critical. Orders are carried
     out from the lowest ``urgency`` to the highest. ``time_to_empty_s`` is in seconds; None if the volume does
-    not drain, or if that is not known.
+    not drain, or if that is not known. A hold of the volume with the reason ``own_hold_reason`` was placed by
+    who orders this, and does not stop it.
     """
 
     volume_id: str
@@ -50,6 +51,7 @@ class FlipOrder:
     is_early: bool = False
     urgency: tuple[float | str, ...] = (inf,)
     time_to_empty_s: float | None = None
+    own_hold_reason: str | None = None
 
     @property
     def is_automatic(self) -> bool:

@@ -109,7 +109,12 @@ def _multi_attached(plan: FlipPlan, _: Policy) -> Refusal | None:
 
 
 def _held(plan: FlipPlan, _: Policy) -> Refusal | None:
-    hold = active_hold(plan.context.holds, plan.context.volume.volume_id, plan.context.now_s)
+    hold = active_hold(
+        plan.context.holds,
+        plan.context.volume.volume_id,
+        plan.context.now_s,
+        own_reason=plan.order.own_hold_reason,
+    )
     return None if hold is None else hold_refusal(hold)
 
 

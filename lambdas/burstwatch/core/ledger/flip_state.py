@@ -294,9 +294,15 @@ def silencing_hold(holds: Iterable[Hold], resource_id: str, now_s: float) -> Hol
     return active_hold((hold for hold in holds if hold.volume_id is not None), resource_id, now_s)
 
 
-def active_hold(holds: Iterable[Hold], volume_id: str, now_s: float) -> Hold | None:
-    """The hold on a volume that lasts longest, None without a hold."""
-    active = [hold for hold in holds if hold.applies_to(volume_id, now_s)]
+def active_hold(
+    holds: Iterable[Hold], volume_id: str, now_s: float, *, own_reason: str | None = None
+) -> Hold | None:
+    """The hold on a volume that lasts longest, but for one of it with ``own_reason``; None without a hold."""
+    active = [
+        hold
+        for hold in holds
+        if hold.applies_to(volume_id, now_s) and (hold.volume_id, hold.reason) != (volume_id, own_reason)
+    ]
     return max(active, key=lambda hold: hold.until_s, default=None)
 
 

@@ -121,12 +121,20 @@ class Ledger(Protocol):
         ...
 
     def record_intent(
-        self, change: Change, caps: Caps, *, now_s: float, respects_holds: bool, channels: Sequence[str]
+        self,
+        change: Change,
+        caps: Caps,
+        *,
+        now_s: float,
+        respects_holds: bool,
+        channels: Sequence[str],
+        own_hold_reason: str | None = None,
     ) -> IntentResult:
         """Record an intent to modify, or return why not, in one transaction: the caps hold in any race.
 
         Every state whose flip ``counts_against_caps`` counts, with its ``reserved_usd``. The status is
-        ``conflict`` if the state is no longer the expected one.
+        ``conflict`` if the state is no longer the expected one. A hold of the volume for ``own_hold_reason``
+        does not stop it.
         """
         ...
 

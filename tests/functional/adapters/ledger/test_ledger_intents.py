@@ -23,9 +23,14 @@ MAIL = "mail"
 NOW_S = 1000
 
 
-def begin(ledger, change, *, heeds_holds=True, **caps):
+def begin(ledger, change, *, heeds_holds=True, own_hold_reason=None, **caps):
     return ledger.record_intent(
-        change, Caps(**caps), now_s=NOW_S, respects_holds=heeds_holds, channels=[MAIL]
+        change,
+        Caps(**caps),
+        now_s=NOW_S,
+        respects_holds=heeds_holds,
+        channels=[MAIL],
+        own_hold_reason=own_hold_reason,
     )
 
 
@@ -224,6 +229,19 @@ def test_a_hold_on_another_volume_or_one_that_has_ended_stops_nothing(ledger, ho
 def test_a_person_may_go_past_a_hold(ledger):
     ledger.place_hold(a_hold(None))
     assert begin(ledger, an_intent(A), heeds_holds=False) == IntentResult(status=IntentStatus.RECORDED)
+
+
+def test_a_hold_of_ones_own_stops_nothing_and_every_other_does(home, ledger):
+    own, switch = a_hold(A), a_hold(None)
+    ledger.place_hold(own)
+    ledger.place_hold(switch)
+    held = begin(ledger, an_intent(A), own_hold_reason=own.reason)
+    assert held == IntentResult(status=IntentStatus.HELD, hold=switch)
+    ledger.lift_hold(None, by="ann", at_s=NOW_S)
+    held = begin(ledger, an_intent(A), own_hold_reason="another reason")
+    assert held == IntentResult(status=IntentStatus.HELD, hold=own)
+    recorded = begin(ledger, an_intent(A), own_hold_reason=own.reason)
+    assert recorded == IntentResult(status=IntentStatus.RECORDED)
 
 
 def test_the_longest_of_two_holds_is_reported(ledger):

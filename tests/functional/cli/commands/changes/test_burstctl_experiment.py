@@ -486,6 +486,22 @@ def test_abandoning_while_flipping_waits_for_aws_and_then_flips_back(cli, lab, f
     assert modification_targets(lab, volume_id) == ["io1", "gp2"]
 
 
+def test_a_kill_switch_placed_after_the_last_check_still_stops_it(cli, lab, monkeypatch):
+    volume_id = add_spare(lab)
+    real = runner.ExperimentRunner._execute_flip
+
+    def place_and_execute(self, direction):
+        place_hold(cli, lab)
+        return real(self, direction)
+
+    monkeypatch.setattr(runner.ExperimentRunner, "_execute_flip", place_and_execute)
+    result = cli.run(*COMMAND, volume_id, "--yes")
+
+    assert result.code != 0
+    assert "it could not leave: held: everything is on hold by anna (user/moto): INC-42" in result.err
+    assert lab.fleet.modifications(volume_id) == []
+
+
 def test_the_kill_switch_stops_the_return_until_it_is_released(cli, lab, fake_sleep):
     volume_id = add_spare(lab)
     switch = Hold(
