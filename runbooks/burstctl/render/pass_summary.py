@@ -27,7 +27,7 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.errors import Problem
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.instances.instance import Instance
-from burstwatch.core.ledger.flip_state import Hold
+from burstwatch.core.ledger.flip_state import NO_END_S, Hold
 from burstwatch.core.resource_type import ResourceType, type_of_id
 from burstwatch.core.text import (
     format_clock,
@@ -207,7 +207,8 @@ def describe_hold(hold: Hold, now_s: float) -> str:
         effect = f"{hold.volume_id} is on hold"
     else:
         effect = f"no alert about {hold.volume_id} is sent"
-    return f"{effect} {format_until(hold.until_s, now_s)}, by {hold.by}: {hold.reason}"
+    until = format_until(hold.until_s, now_s) if hold.until_s < NO_END_S else "until it is released"
+    return f"{effect} {until}, by {hold.by}: {hold.reason}"
 
 
 def _format_outcome_counts(*reports: PassReport) -> str:

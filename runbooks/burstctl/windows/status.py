@@ -108,7 +108,8 @@ def read_windows(context: CommandContext) -> WindowSnapshots:
     schedule = WindowSchedule.at(now_s, services.policy, overrides.values())
     defined = {window.name: window for window in services.policy.windows}
     tagged = {name for volume in volumes for name in window_names_in_tags(volume.tags)}
-    names = [*defined, *sorted((tagged | schedule.manual_starts.keys()) - defined.keys())]
+    unreadable = {name for name, override in overrides.items() if not override.is_readable}
+    names = [*defined, *sorted((tagged | unreadable | schedule.manual_starts.keys()) - defined.keys())]
     snapshots = {
         name: _snapshot_window(name, defined.get(name), volumes, states, schedule, overrides.get(name))
         for name in names

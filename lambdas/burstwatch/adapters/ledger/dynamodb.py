@@ -278,9 +278,13 @@ class DynamoLedger:
             current = self._table.get(ORIGIN_KEY)
         if current is None:
             return
-        with self._table.translate_unreadable():
-            layout = stored_values.read_count(current["layout"])
-        if layout > LAYOUT:
+        layout = self._unreadable_items.try_read(
+            ItemKind.LAYOUT,
+            self.location,
+            describe_key(ORIGIN_KEY),
+            lambda: stored_values.read_count(current["layout"]),
+        )
+        if layout is not None and layout > LAYOUT:
             raise LedgerError(
                 f"ledger {self.location} has layout {layout}, made by a newer burstwatch; this one"
                 f" knows layouts up to {LAYOUT}",

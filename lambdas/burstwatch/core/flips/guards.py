@@ -10,6 +10,7 @@ from burstwatch.core.ebs.volume_types import TYPE_LIMITS
 from burstwatch.core.flips.flip_plan import FlipPlan
 from burstwatch.core.flips.refusal import NON_OVERRIDABLE, Guard, Refusal
 from burstwatch.core.ledger.flip_state import (
+    NO_END_S,
     QUOTA_PERIOD_S,
     Direction,
     FlipCause,
@@ -124,7 +125,7 @@ def hold_refusal(hold: Hold) -> Refusal:
     return Refusal(
         guard=Guard.HELD,
         reason=f"{subject} on hold by {hold.by}: {hold.reason}",
-        ends_at_s=hold.until_s,
+        ends_at_s=hold.until_s if hold.until_s < NO_END_S else None,
         release=hold.release_argument,
     )
 

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from burstwatch.core import stored_values
 from burstwatch.core.alerts.alert import Alert
-from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
+from burstwatch.core.ledger.flip_state import NO_END_S, Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger import States
 from burstwatch.core.ledger.ledger_entry import FLEET, EntryKind, LedgerEntry
 from burstwatch.core.ledger.unreadable_item import ItemKind, UnreadableItem, is_resource_id, release_command
@@ -17,8 +17,6 @@ from burstwatch.core.text import sanitise
 
 T = TypeVar("T")
 
-_NO_END_S: Final = stored_values.MAX_INSTANT_S - 1
-"""An unreadable end counts as none: the hold lasts until it is released."""
 _MAX_REASON_CHARS: Final = 120
 """A judgement: a reason is shown on one line."""
 _MAX_CONTENT_CHARS: Final = 4_000
@@ -132,7 +130,7 @@ def read_hold(subject: Any, row: Mapping[str, Any], *, key: str, unreadable_item
     try:
         until_s = stored_values.read_instant(row["until_s"])
     except DECODE_ERRORS:
-        until_s = _NO_END_S
+        until_s = NO_END_S
     held_subject = "everything" if subject == FLEET else _format_subject(subject)
     release = release_command(_format_subject(subject))
     reason = f"the hold on {held_subject} cannot be read, so it holds everything; {release} ends it"

@@ -24,6 +24,9 @@ QUOTA_PERIOD_S: Final = 24 * 3600
 MAX_AHEAD_S: Final = QUOTA_PERIOD_S + 3600
 """AWS's quota names a time of a day ahead at most, and clocks differ by less than an hour more."""
 
+NO_END_S: Final = stored_values.MAX_INSTANT_S - 1
+"""The end of a hold of which the end cannot be read: it lasts until it is released."""
+
 SAME_START_TOLERANCE_S: Final = 5
 """A judgement: the start of a modification in AWS's answer to ModifyVolume and in its record differ by less.
 """

@@ -20,6 +20,7 @@ class ItemKind(StrEnum):
     TICK = "tick"
     CHANNELS = "list of channels"
     TOTALS = "total"
+    LAYOUT = "layout"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,5 +69,6 @@ _NEXT_STEPS: Final[Mapping[ItemKind, str]] = {
     ItemKind.ENTRY: f"it is left out: {_USE_NEWEST_VERSION}",
     ItemKind.TICK: "it is treated as absent: everything is swept",
     ItemKind.CHANNELS: "it counts as empty and is written again with the channels in use",
+    ItemKind.LAYOUT: f"the ledger is used as one of this version: {_USE_NEWEST_VERSION}",
     ItemKind.TOTALS: "it is counted again from the states: nothing to do, unless this is reported again",
 }

@@ -11,6 +11,7 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips.flip_plan import FlipOrder
+from burstwatch.core.flips.guards import hold_refusal
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger import flip_state, volume_state
 from burstwatch.core.ledger.caps import Caps, IntentStatus
@@ -279,6 +280,7 @@ def test_an_unreadable_hold_holds_everything_until_it_is_released(home, ledger, 
 
     assert hold.volume_id is None
     assert "burstctl release --all" in hold.reason
+    assert hold_refusal(hold).ends_at_s in (None, LATER_S), "no time of the year 9999"
     assert len(unreadable_entries(ledger, ItemKind.HOLD)) == 1
     intent = Change(volume_id=A, expected_revision=None, state=a_state(A, 200, flip=a_flip()))
     assert (
@@ -499,6 +501,20 @@ def test_an_unreadable_list_of_channels_counts_as_empty_and_is_written_again(tmp
         assert len(unreadable_entries(ledger, ItemKind.CHANNELS)) == 1
         assert len(sent_ids(ledger, MAIL)) == 2
         assert home.table.items["ledger"]["channels"]["channels"] == {"SS": [MAIL]}
+
+
+def test_an_unreadable_layout_is_reported_and_stops_nothing(tmp_path):
+    with ledger_store("dynamodb", tmp_path) as home:
+        home.open().bind("account 1 in us-east-1")
+        home.table.items["ledger"]["origin"] |= {"layout": {"S": "abc"}}
+        ledger = home.open()
+
+        ledger.bind("account 1 in us-east-1")
+
+        (item,) = unreadable_entries(ledger, ItemKind.LAYOUT)
+        assert "the ledger is used as one of this version" in str(item)
+        with pytest.raises(LedgerError, match="is that of account 1"):
+            ledger.bind("account 2 in us-east-1")
 
 
 DAMAGED = [

@@ -148,6 +148,19 @@ def test_a_running_window_shows_who_started_it(cli, lab):
     ]
 
 
+def test_a_mark_that_cannot_be_read_ends_with_a_stop_although_nothing_else_names_its_window(cli, lab):
+    volume_id = add_calm(lab, tags=RELEASE)
+    cli.run("window", "start", "release", "--yes")
+    with cli.open_ledger() as ledger:
+        ledger._connection.execute("UPDATE window_marks SET at_s = 'noon'")
+    lab.fleet.set_tags(volume_id, dict.fromkeys(RELEASE))
+    assert cli.run("watch", "--once").code == 1
+
+    assert cli.run("window", "stop", "release").code == 0
+
+    assert cli.run("watch", "--once").code == 0
+
+
 def test_stopping_twice_is_not_an_error(cli, lab):
     add_calm(lab, tags=RELEASE)
     cli.run("window", "start", "release", "--yes")
