@@ -255,6 +255,18 @@ def test_the_kill_switch_works_without_a_policy(cli, lab, stack, arguments):
     assert "cannot be used, and is not needed for this" in result.err
 
 
+@pytest.mark.parametrize(
+    "arguments", [("hold", "--all", "--for", "1h", "--reason", "x"), ("release", "--all")]
+)
+def test_the_kill_switch_works_when_the_policy_is_gone(cli, lab, stack, arguments):
+    lab.client("ssm").delete_parameter(Name="/burstwatch/burstwatch/policy")
+    result = cli.run(*arguments)
+    assert result.code == 0
+    assert "policy: /burstwatch/burstwatch/policy (stack burstwatch) cannot be used, and is not" in result.err
+    assert "the policy of stack burstwatch is gone" in result.err
+    assert len(stack.holds(lab.clock.now_s())) == (arguments[0] == "hold")
+
+
 def test_a_deleted_policy_is_a_usage_error_with_a_next_step(cli, lab, stack):
     lab.client("ssm").delete_parameter(Name="/burstwatch/burstwatch/policy")
 
