@@ -29,15 +29,19 @@ StackOrError: TypeAlias = Deployment | DeploymentError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stacks:
-    """The deployed stacks, the active one first; ``failure`` is the reason if AWS could not be asked."""
+    """The deployed stacks, the oldest first; ``failure`` is the reason if AWS could not be asked."""
 
     results: Sequence[StackOrError] = ()
     failure: AwsError | None = None
 
     @property
     def active(self) -> Deployment | None:
-        """The stack whose watchdog may act; None also if its description cannot be read."""
-        first = self.results[0] if self.results else None
+        """The first stack that may flip, else the first; None also if its description cannot be read.
+
+        As for the functions, one that cannot be read may flip.
+        """
+        flipping = [item for item in self.results if isinstance(item, DeploymentError) or item.flips]
+        first = next(iter(flipping or self.results), None)
         return first if isinstance(first, Deployment) else None
 
     @property
@@ -49,8 +53,8 @@ class Stacks:
 class LedgerReach:
     """Which deployed watchdog reads a ledger, and so obeys an order in it.
 
-    ``stack`` is the one whose ledger it is; ``other_stacks`` use another. ``missed_stack`` is the stack that
-    may flip and uses another ledger. ``uncertainty`` says why it is not known whether there are more stacks.
+    ``stack`` is the one whose ledger it is; ``other_stacks`` use another. ``missed_stack`` is the active one
+    if it uses another ledger. ``uncertainty`` says why it is not known whether there are more stacks.
     """
 
     stack: str | None = None
@@ -116,10 +120,13 @@ def stack_warnings(stacks: Stacks, *, is_ledger_named: bool) -> list[Problem]:
 
 def describe_other_stacks(stacks: Stacks) -> list[str]:
     """Which of several stacks may flip; nothing if there is one or none."""
-    if not stacks.active or len(stacks.results) < 2:  # noqa: PLR2004 - several
+    active = stacks.active
+    other_names = ", ".join(stack.name for stack in stacks.readable if stack != active)
+    if active is None or not other_names:
         return []
-    other_names = ", ".join(stack.name for stack in stacks.readable[1:])
-    return [f"stacks: {stacks.active.name} was deployed first and may flip; only proposing: {other_names}"]
+    if active.flips:
+        return [f"stacks: {active.name} may flip; only proposing: {other_names}"]
+    return [f"stacks: none flips; {active.name} was deployed first and is used here, not {other_names}"]
 
 
 def describe_ledger_mismatch(

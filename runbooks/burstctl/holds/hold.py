@@ -140,8 +140,9 @@ def _place_holds(
 
 
 def _describe_placed(context: CommandContext, hold: Hold) -> str:
-    """What was held; not "everything" if no stack reads the ledger."""
-    if hold.volume_id is not None or context.reach.stack is not None:
+    """What was held; not "everything" if the active stack does not read the ledger."""
+    reach = context.reach
+    if hold.volume_id is not None or (reach.stack is not None and reach.missed_stack is None):
         return describe_hold(hold, hold.placed_at_s)
     until = format_until(hold.until_s, hold.placed_at_s)
     return (

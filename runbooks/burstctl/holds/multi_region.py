@@ -167,7 +167,7 @@ def describe_reach(context: CommandContext) -> str:
     """Which watchdogs an order in this ledger reaches, and which it does not."""
     reach = context.reach
     location = f"in {context.services.location.region} ({_describe_account(context)})"
-    if reach.stack is not None:
+    if reach.stack is not None and reach.missed_stack is None:
         return f"This reaches stack {reach.stack} {location}. {_OTHER_REGIONS_NOTE}"
     scope = f"This reaches only watchdogs {location} that use this ledger"
     if reach.other_stacks:

@@ -322,10 +322,70 @@ def test_of_several_stacks_the_first_deployed_is_used(cli, lab):
 
     result = cli.run("assess")
 
-    assert "stacks: zebra was deployed first and may flip; only proposing: antelope" in result.err
+    assert "stacks: zebra may flip; only proposing: antelope" in result.err
     assert "ledger: dynamodb:zebra-ledger" in result.err
     policy = cli.run("policy", "show", "--stack", "antelope")
     assert policy.err == "policy: /burstwatch/antelope/policy (stack antelope)\nnext: burstctl doctor\n"
+
+
+@pytest.fixture
+def observed(lab):
+    """The ledgers of an older stack that cannot flip, and of a younger one that does."""
+    observer = deploy_stack(lab, "bw-observe", flips=False)
+    lab.clock.advance(60)
+    return observer, deploy_stack(lab, "bw-act")
+
+
+def test_the_kill_switch_reaches_the_stack_that_flips_and_not_an_older_one_that_cannot(cli, lab, observed):
+    result = place_hold(cli, "--all")
+
+    assert result.code == 0
+    assert "This reaches stack bw-act in us-east-1" in result.out
+    assert [len(ledger.holds(lab.clock.now_s())) for ledger in observed] == [0, 1]
+    assert "stacks: bw-act may flip; only proposing: bw-observe" in result.err
+
+
+def test_the_ledger_and_policy_of_the_stack_that_flips_are_used(cli, lab, observed):
+    volume_id = add_exhausted(lab, tags=AUTO)
+    lab.client("sns").create_topic(Name="bw-act")
+
+    assert "policy: /burstwatch/bw-act/policy (stack bw-act)" in cli.run("assess").err
+    assert cli.run("watch", "--act", "--once").code == 0
+    assert [volume_id in ledger.states() for ledger in observed] == [False, True]
+
+
+def test_an_order_in_the_ledger_of_a_stack_that_cannot_flip_is_refused_or_says_what_it_misses(
+    cli, lab, observed
+):
+    named = place_hold(cli, "--all", "--ledger", "dynamodb:bw-observe-ledger")
+    cli.set(BURSTWATCH_LEDGER="dynamodb:bw-observe-ledger")
+    result = place_hold(cli, "--all")
+
+    assert (result.code, result.out) == (1, "")
+    assert "bw-act is deployed in us-east-1 and does not use dynamodb:bw-observe" in single_error(result)
+    text = " ".join(named.out.split())
+    assert text.startswith("Automatic changes by watchdogs that use this ledger are on hold for 6 h")
+    assert "and NOT stack bw-act, which is deployed there." in text
+
+
+def test_a_stack_that_cannot_be_read_may_flip_so_it_comes_before_one_that_cannot_flip(cli, lab):
+    deploy_stack(lab, "bw-observe", flips=False)
+    lab.clock.advance(60)
+    deploy_stack(lab, "bw-act", schema="burstwatch.deployment/v9")
+
+    result = place_hold(cli, "--all")
+
+    assert (result.code, result.out) == (1, "")
+
+
+def test_of_stacks_that_cannot_flip_the_first_is_used(cli, lab):
+    for name in ("zebra", "antelope"):
+        deploy_stack(lab, name, flips=False)
+        lab.clock.advance(60)
+
+    result = cli.run("assess")
+
+    assert "stacks: none flips; zebra was deployed first and is used here, not antelope" in result.err
 
 
 @pytest.mark.parametrize(
