@@ -193,7 +193,7 @@ class StackPolicySource:
 
     @property
     def location(self) -> str:
-        """The parameter that was read last; that of the deployed policy if there was none to read."""
+        """The parameter that was read last; that of the deployed policy before, or if none exists."""
         current = self._last_read.current if self._last_read else None
         return current.parameter if current else self._store.stack.policy
 

@@ -354,9 +354,7 @@ def test_the_ledger_and_policy_of_the_stack_that_flips_are_used(cli, lab, observ
     assert [volume_id in ledger.states() for ledger in observed] == [False, True]
 
 
-def test_an_order_in_the_ledger_of_a_stack_that_cannot_flip_is_refused_or_says_what_it_misses(
-    cli, lab, observed
-):
+def test_an_order_for_a_stack_that_cannot_flip_is_refused_or_prints_what_it_misses(cli, lab, observed):
     named = place_hold(cli, "--all", "--ledger", "dynamodb:bw-observe-ledger")
     cli.set(BURSTWATCH_LEDGER="dynamodb:bw-observe-ledger")
     result = place_hold(cli, "--all")
@@ -436,7 +434,7 @@ def test_a_hold_that_might_not_reach_the_stack_is_not_placed(cli, lab, stack, ta
     text = " ".join(result.err.split())
     assert text.count("error: nothing was held: cannot find out whether a watchdog is deployed in") == 1
     assert text.count("so this hold might not reach it: ") == 1
-    assert "; or name the ledger: --ledger dynamodb:TABLE (a stack's), --ledger sqlite:PATH" in text
+    assert "; or name the ledger: --ledger dynamodb:TABLE (a stack's), --ledger sqlite:/" in text
     assert "warning: " not in text
     assert stack.holds(lab.clock.now_s()) == []
     assert not cli.ledger_path.exists()
@@ -459,6 +457,80 @@ def test_an_environment_variable_does_not_hide_the_stack(cli, lab, stack, comman
     assert expected in single_error(result)
     assert episode == "denied" or "fix: unset BURSTWATCH_LEDGER; or, for a watch that uses" in text
     assert not (cli.directory / "mine.sqlite").exists()
+
+
+MODIFYING = [("flip", "etcd-1", "--yes"), ("watch", "--once", "--act")]
+UNLISTED = [
+    Fault(action="GetParametersByPath", code="AccessDeniedException", status=400),
+    Fault(action="GetParametersByPath", code="ThrottlingException", status=400, times=50),
+]
+
+
+def hold_everything(lab, ledger):
+    now_s = int(lab.clock.now_s())
+    ledger.place_hold(Hold(volume_id=None, by="ben", reason="x", placed_at_s=now_s, until_s=now_s + 600))
+
+
+@pytest.mark.parametrize("arguments", MODIFYING, ids=["flip", "watch"])
+@pytest.mark.parametrize("fault", UNLISTED, ids=["denied", "throttled"])
+def test_nothing_is_modified_while_the_stacks_cannot_be_listed(
+    cli, lab, stack, monkeypatch, arguments, fault
+):
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    volume_id = add_exhausted(lab, tags=AUTO)
+    hold_everything(lab, stack)
+    lab.faults.add(fault)
+
+    result = cli.run(*arguments)
+
+    assert result.code == 1
+    assert single_error(result).startswith(
+        "nothing was modified: cannot find out whether a watchdog is deployed in us-east-1, so its holds and"
+        " caps might not count here: "
+    )
+    assert f"--ledger sqlite:{cli.ledger_path}" in " ".join(result.err.split())
+    assert modification_targets(lab, volume_id) == []
+    assert not cli.ledger_path.exists()
+    assert cli.run("watch", "--once").code == 3, "it only looks"
+    assert cli.run(*arguments, "--ledger", f"sqlite:{cli.ledger_path}").code == 0
+    assert modification_targets(lab, volume_id) == ["gp3"]
+
+
+@pytest.mark.parametrize("arguments", MODIFYING, ids=["flip", "watch"])
+@pytest.mark.parametrize("has_policy", [False, True])
+def test_nothing_is_modified_beside_the_stack_because_of_an_environment_variable(
+    cli, lab, stack, arguments, has_policy
+):
+    volume_id = add_exhausted(lab, tags=AUTO)
+    hold_everything(lab, stack)
+    cli.set(BURSTWATCH_LEDGER="sqlite:mine.sqlite")
+    if has_policy:
+        (cli.directory / "mine.yaml").write_text(DEFAULT_POLICY)
+        cli.set(BURSTWATCH_POLICY="mine.yaml")
+
+    result = cli.run(*arguments)
+
+    assert result.code == 1
+    assert single_error(result) == (
+        "nothing was modified: stack burstwatch is deployed in us-east-1 and does not use"
+        f" sqlite:{cli.directory}/mine.sqlite, so its holds and caps would not count here."
+    )
+    assert modification_targets(lab, volume_id) == []
+    assert not (cli.directory / "mine.sqlite").exists()
+    assert cli.run(*arguments, "--ledger", "sqlite:mine.sqlite").code == 0
+
+
+def test_a_watch_that_acts_needs_no_stack_for_a_ledger_and_policy_of_its_own(cli, lab):
+    """As in the container."""
+    volume_id = add_exhausted(lab, tags=AUTO)
+    (cli.directory / "mine.yaml").write_text(DEFAULT_POLICY)
+    cli.set(BURSTWATCH_LEDGER="sqlite:mine.sqlite", BURSTWATCH_POLICY="mine.yaml")
+
+    result = cli.run("watch", "--once", "--act")
+
+    assert result.code == 0
+    assert "ledger: sqlite:" in result.err
+    assert modification_targets(lab, volume_id) == ["gp3"]
 
 
 def test_an_environment_variable_may_name_the_stack_ledger(cli, lab, stack):
