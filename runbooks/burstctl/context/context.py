@@ -425,6 +425,12 @@ def _stack_policy_source(
     return StackPolicySource(StackPolicyStore(build_parameters_client(session, calls), stack))
 
 
+def find_local_ledger(context: CommandContext) -> LedgerAddress | None:
+    """The default ledger of this machine, if it exists and the context does not use it."""
+    ledger = _read_settings(context.options, {LEDGER: ""}, context.session, None).ledger
+    return ledger if _exists(ledger) and str(ledger) != context.ledger_location else None
+
+
 def _read_settings(
     options: Options, overrides: Mapping[str, str], session: AwsSession, stack: Deployment | None
 ) -> Settings:

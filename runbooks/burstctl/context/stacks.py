@@ -101,7 +101,11 @@ def check_reaches_watchdog(
         raise UnreachableWatchdogError(
             f"{outcome}: stack {reach.missed_stack} is deployed in {reach.region} and does not use"
             f" {reach.ledger}, so {action} would not {effect}",
-            fix=f"unset {LEDGER}; or, for a watch that uses this ledger, --ledger {reach.ledger}",
+            fix=(
+                f"unset {LEDGER}; or, for a watch that uses this ledger, --ledger {reach.ledger}"
+                if os.environ.get(LEDGER)
+                else "start it again, so that it uses the ledger of the stack"
+            ),
         )
     if reach.uncertainty is not None:
         watch_ledger = reach.ledger if reach.ledger.startswith(LedgerKind.SQLITE) else "sqlite:PATH"

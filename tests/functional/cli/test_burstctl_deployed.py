@@ -728,3 +728,79 @@ def test_a_running_watch_reports_a_bad_policy_and_how_to_see_it(cli, monkeypatch
     assert result.err.count("policy rejected; the last valid one stays in force") == 1
     assert "burstctl policy check" in result.err
     assert reported.count("policy_rejected") == 1
+
+
+def watch_while_a_stack_comes_and_goes(cli, lab, monkeypatch, *arguments):
+    """Twelve passes, a minute apart: in which of them it could modify, and the result."""
+    add_calm(lab)
+    could_modify, real_run_tick = [], loop.run_tick
+
+    def run_tick(services, **fields):
+        could_modify.append(services.modifier is not None)
+        if len(could_modify) == 1:
+            deploy_stack(lab)
+        if len(could_modify) == 6:
+            add_exhausted(lab, tags=AUTO)
+        if len(could_modify) == 9:
+            lab.client("ssm").delete_parameter(Name="/burstwatch/deployments/burstwatch")
+        report = real_run_tick(services, **fields)
+        lab.clock.advance(60)
+        return report
+
+    monkeypatch.setattr(loop, "run_tick", run_tick)
+    result = cli.run("watch", "--act", "--passes", "12", *arguments)
+    return could_modify, result
+
+
+def test_a_watch_that_acts_stops_that_while_a_stack_uses_another_ledger(cli, lab, monkeypatch):
+    could_modify, result = watch_while_a_stack_comes_and_goes(cli, lab, monkeypatch)
+
+    assert could_modify == [True] * 5 + [False] * 5 + [True] * 2
+    text = " ".join(result.err.split())
+    assert text.count("warning: from now on this watch only proposes: stack burstwatch is deployed in") == 1
+    assert "fix: start it again, so that it uses the ledger of the stack" in text
+    assert text.count("this watch acts again: no stack uses another ledger") == 1
+    assert "would flip with --act" in result.err
+    assert count_modify_calls(lab) == 1
+
+
+def test_a_watch_that_acts_with_a_ledger_on_the_command_line_goes_on(cli, lab, monkeypatch):
+    could_modify, result = watch_while_a_stack_comes_and_goes(
+        cli, lab, monkeypatch, "--ledger", f"sqlite:{cli.ledger_path}"
+    )
+
+    assert could_modify == [True] * 12
+    assert "only proposes" not in result.err
+
+
+def test_a_watch_that_acts_keeps_what_it_knows_while_the_stacks_cannot_be_listed(cli, lab, monkeypatch):
+    could_modify, real_run_tick = [], loop.run_tick
+
+    def run_tick(services, **fields):
+        could_modify.append(services.modifier is not None)
+        lab.faults.add(Fault(action="GetParametersByPath", code="AccessDeniedException", status=400))
+        lab.clock.advance(60)
+        return real_run_tick(services, **fields)
+
+    monkeypatch.setattr(loop, "run_tick", run_tick)
+    result = cli.run("watch", "--act", "--passes", "7")
+
+    assert could_modify == [True] * 7
+    assert result.err.count("warning: the deployed stacks cannot be listed: ") == 1
+
+
+def test_the_kill_switch_names_the_ledger_on_this_machine_that_it_does_not_hold(cli, lab):
+    cli.run("watch", "--once")
+    deploy_stack(lab)
+
+    result, single = place_hold(cli, "--all"), place_hold(cli, add_calm(lab))
+
+    text = " ".join(result.err.split())
+    assert result.code == 0
+    assert f"warning: not held: a watch on this machine that uses sqlite:{cli.ledger_path}" in text
+    command = f"burstctl hold --all --for 6h --reason INC-42 --ledger sqlite:{cli.ledger_path}"
+    assert f"fix: if one acts: {command}" in text
+    assert "not held" not in single.err
+    assert "not held" not in cli.run(*command.split()[1:]).err
+    with cli.open_ledger() as ledger:
+        assert len(ledger.holds(lab.clock.now_s())) == 1
