@@ -14,6 +14,7 @@ from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.adapters.ledger.dynamodb_notes import DynamoKeyValueStore
 from burstwatch.adapters.notify.sns import SnsChannel
 from burstwatch.adapters.policy.deployments import (
+    LIST_MAX_AGE_S,
     DeploymentRecord,
     FlipAuthority,
     apply_handover,
@@ -53,8 +54,6 @@ _STOP_RESERVE_S: Final = 12.0
 """The longest time of what is under way when a pass is stopped."""
 
 _AUTHORITY_KEY: Final = "standing"
-_AUTHORITY_MAX_AGE_S: Final = 300.0
-"""How long a function uses what it has read about other deployments."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,7 +128,7 @@ class FunctionRuntime:
         # Cached for less than HANDOVER_S: a deployment that takes over waits until this one has read the list
         # again.
         authority = self._authority
-        is_old = self.clock() - self._authority_read_at_s >= _AUTHORITY_MAX_AGE_S
+        is_old = self.clock() - self._authority_read_at_s >= LIST_MAX_AGE_S
         if authority is None or is_old or now_s >= authority.recheck_at_s:
             self._refresh_authority(now_s, telemetry)
             authority = self._authority

@@ -17,6 +17,7 @@ from burstctl.context.regions import unknown_region_problem
 from burstctl.context.stacks import (
     LedgerReach,
     Stacks,
+    check_reaches_watchdog,
     describe_ledger_mismatch,
     describe_other_stacks,
     find_stacks,
@@ -194,9 +195,17 @@ def open_operator(
 
 @contextmanager
 def open_modifying(options: Options) -> Iterator[CommandContext]:
-    """A context for an operator's modifications; nothing is written before ``CommandContext.recording``."""
+    """A context for an operator's modifications; nothing is written before ``CommandContext.recording``.
+
+    Raises:
+        UnreachableWatchdogError: a deployed stack uses another ledger, or may do so.
+    """
     notes = Notes()
-    with _open_context(options, {}, notes, creates_ledger=False) as (context, session, settings):
+    with _open_context(options, {}, notes, creates_ledger=False, may_modify=True) as (
+        context,
+        session,
+        settings,
+    ):
         identity = _find_identity(session, context, is_required=True)
         notes.print_all()
         operator_context = _with_operator(context, session, identity)
@@ -228,6 +237,9 @@ def open_watch(
 
     Only if it ``may_modify`` can it modify volumes. Only then does it share the ledger of a deployed stack,
     whose watchdog skips the ticks that this process claims.
+
+    Raises:
+        UnreachableWatchdogError: it may modify, and a deployed stack uses another ledger, or may do so.
     """
     notes = Notes()
     with _open_context(
@@ -307,13 +319,22 @@ def _open_context(
     session = session or open_aws_session(options)
     if needs_policy:  # who does without it also does without AWS
         session.require_credentials()
-    stacks = _find_stacks(options, session, calls, notes, is_order=not needs_policy)
+    stacks = _find_stacks(options, session, calls, notes, is_order=not needs_policy, may_modify=may_modify)
     source = find_policy_source(
         options.policy, os.environ, _stack_policy_source(stacks.active, session, calls)
     )
     policy = _read_policy(source, notes, needs_policy=needs_policy, is_verbose=options.verbose)
     shared_stack = stacks.active if may_modify or not claims_ticks else None
     settings = _read_settings(options, overrides, session, shared_stack)
+    reach = LedgerReach.of(stacks, str(settings.ledger), session.region_name)
+    if may_modify:  # before a new ledger is made
+        check_reaches_watchdog(
+            reach,
+            options,
+            outcome="nothing was modified",
+            action="its holds and caps",
+            effect="count here",
+        )
     settings = _with_stack_topic(settings, stacks.active, claims_ticks=claims_ticks)
     progress, had_ledger = ProgressBar(is_shown=not is_shared), _exists(settings.ledger)
     with _open_ledger(settings.ledger, session, creates_ledger=creates_ledger) as (ledger, has_ledger):
@@ -341,7 +362,7 @@ def _open_context(
             ledger_address=settings.ledger,
             session=session,
             has_ledger=has_ledger,
-            reach=LedgerReach.of(stacks, str(settings.ledger)),
+            reach=reach,
             progress=progress,
             clock=settings.clock,
         )
@@ -350,16 +371,23 @@ def _open_context(
 
 
 def _find_stacks(
-    options: Options, session: AwsSession, calls: CallCounter, notes: Notes, *, is_order: bool
+    options: Options,
+    session: AwsSession,
+    calls: CallCounter,
+    notes: Notes,
+    *,
+    is_order: bool,
+    may_modify: bool,
 ) -> Stacks:
-    """The deployed stacks, if their ledger or policy is needed, or an order must reach them.
+    """The deployed stacks, if their ledger or policy is needed, or must not be missed.
 
     Raises:
         AwsError: the credentials cannot be used, so no other call would succeed.
         SettingsError: the Region does not exist.
     """
     is_ledger_named = _has_named_ledger(options)
-    if is_ledger_named and is_policy_named(options.policy, os.environ) and not is_order:
+    must_be_reached = is_order or (may_modify and not options.ledger)
+    if is_ledger_named and is_policy_named(options.policy, os.environ) and not must_be_reached:
         return Stacks()
     stacks = find_stacks(session, calls)
     if stacks.failure is not None and not is_order:
@@ -395,6 +423,12 @@ def _stack_policy_source(
     from burstctl.context.stack_policy import StackPolicySource, StackPolicyStore  # noqa: PLC0415 - only with a stack
 
     return StackPolicySource(StackPolicyStore(build_parameters_client(session, calls), stack))
+
+
+def find_local_ledger(context: CommandContext) -> LedgerAddress | None:
+    """The default ledger of this machine, if it exists and the context does not use it."""
+    ledger = _read_settings(context.options, {LEDGER: ""}, context.session, None).ledger
+    return ledger if _exists(ledger) and str(ledger) != context.ledger_location else None
 
 
 def _read_settings(

@@ -193,8 +193,9 @@ class StackPolicySource:
 
     @property
     def location(self) -> str:
-        """The parameter that was read last."""
-        return self._last_read.in_force.parameter if self._last_read else self._store.stack.policy
+        """The parameter that was read last; that of the deployed policy before, or if none exists."""
+        current = self._last_read.current if self._last_read else None
+        return current.parameter if current else self._store.stack.policy
 
     @property
     def is_outdated(self) -> bool:

@@ -14,10 +14,10 @@ from burstwatch.adapters.policy.deployments import (
     DeploymentRecord,
     find_deployments,
 )
-from burstwatch.core.errors import Problem
+from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.text import sanitise
 from burstwatch.wiring.bootstrap import AwsSession, Session, build_parameters_client, open_session
-from burstwatch.wiring.settings import LedgerAddress, LedgerKind, SettingsError, parse_ledger
+from burstwatch.wiring.settings import LEDGER, LedgerAddress, LedgerKind, SettingsError, parse_ledger
 
 _MAX_TEXT_LENGTH: Final = 400  # keeps a fault of a deployment's parameter to a few lines
 _ARN_PARTS: Final = 6  # arn:partition:service:region:account:resource
@@ -29,15 +29,19 @@ StackOrError: TypeAlias = Deployment | DeploymentError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stacks:
-    """The deployed stacks, the active one first; ``failure`` is the reason if AWS could not be asked."""
+    """The deployed stacks, the oldest first; ``failure`` is the reason if AWS could not be asked."""
 
     results: Sequence[StackOrError] = ()
     failure: AwsError | None = None
 
     @property
     def active(self) -> Deployment | None:
-        """The stack whose watchdog may act; None also if its description cannot be read."""
-        first = self.results[0] if self.results else None
+        """The first stack that may flip, else the first; None also if its description cannot be read.
+
+        As for the functions, one that cannot be read may flip.
+        """
+        flipping = [item for item in self.results if isinstance(item, DeploymentError) or item.flips]
+        first = next(iter(flipping or self.results), None)
         return first if isinstance(first, Deployment) else None
 
     @property
@@ -49,25 +53,67 @@ class Stacks:
 class LedgerReach:
     """Which deployed watchdog reads a ledger, and so obeys an order in it.
 
-    ``stack`` is the one whose ledger it is; ``other_stacks`` use another. ``missed_stack`` is the stack that
-    may flip and uses another ledger. ``uncertainty`` says why it is not known whether there are more stacks.
+    ``stack`` is the one whose ledger it is; ``other_stacks`` use another. ``missed_stack`` is the active one
+    if it uses another ledger. ``uncertainty`` says why it is not known whether there are more stacks.
     """
 
+    ledger: str
+    region: str
     stack: str | None = None
     other_stacks: Sequence[str] = ()
     missed_stack: str | None = None
     uncertainty: Problem | None = None
 
     @classmethod
-    def of(cls, stacks: Stacks, ledger: str) -> "LedgerReach":
+    def of(cls, stacks: Stacks, ledger: str, region: str) -> "LedgerReach":
         """The reach of this ledger among these stacks."""
         failures = [stacks.failure, *(item for item in stacks.results if isinstance(item, DeploymentError))]
         active = stacks.active
         return cls(
+            ledger=ledger,
+            region=region,
             stack=next((item.name for item in stacks.readable if item.ledger == ledger), None),
             other_stacks=[item.name for item in stacks.readable if item.ledger != ledger],
             missed_stack=active.name if active is not None and active.ledger != ledger else None,
             uncertainty=next((item.problem for item in failures if item is not None), None),
+        )
+
+
+class UnreachableWatchdogError(BurstwatchError):
+    """An order would not reach the watchdog, or might not, so it is not given."""
+
+
+def check_reaches_watchdog(
+    reach: LedgerReach, options: Options, *, outcome: str, action: str, effect: str = "reach it"
+) -> None:
+    """Refuse what is meant for the deployed watchdog, or depends on it, with a ledger that it never reads.
+
+    Only ``--ledger`` on the command line says that this is meant; a variable of the environment may be there
+    for another reason. ``outcome`` is what the refusal means, such as "nothing was held"; ``action`` is what
+    would not have the ``effect``.
+
+    Raises:
+        UnreachableWatchdogError: saying what it would not reach, and what to do.
+    """
+    if options.ledger:
+        return
+    if reach.missed_stack is not None:
+        raise UnreachableWatchdogError(
+            f"{outcome}: stack {reach.missed_stack} is deployed in {reach.region} and does not use"
+            f" {reach.ledger}, so {action} would not {effect}",
+            fix=(
+                f"unset {LEDGER}; or, for a watch that uses this ledger, --ledger {reach.ledger}"
+                if os.environ.get(LEDGER)
+                else "start it again, so that it uses the ledger of the stack"
+            ),
+        )
+    if reach.uncertainty is not None:
+        watch_ledger = reach.ledger if reach.ledger.startswith(LedgerKind.SQLITE) else "sqlite:PATH"
+        raise UnreachableWatchdogError(
+            f"{outcome}: cannot find out whether a watchdog is deployed in {reach.region}, so {action} might"
+            f" not {effect}: {reach.uncertainty.cause}",
+            fix=f"{reach.uncertainty.fix or 'remove the cause'}; or name the ledger: --ledger dynamodb:TABLE"
+            f" (a stack's), --ledger {watch_ledger} (a watch's)",
         )
 
 
@@ -116,10 +162,13 @@ def stack_warnings(stacks: Stacks, *, is_ledger_named: bool) -> list[Problem]:
 
 def describe_other_stacks(stacks: Stacks) -> list[str]:
     """Which of several stacks may flip; nothing if there is one or none."""
-    if not stacks.active or len(stacks.results) < 2:  # noqa: PLR2004 - several
+    active = stacks.active
+    other_names = ", ".join(stack.name for stack in stacks.readable if stack != active)
+    if active is None or not other_names:
         return []
-    other_names = ", ".join(stack.name for stack in stacks.readable[1:])
-    return [f"stacks: {stacks.active.name} was deployed first and may flip; only proposing: {other_names}"]
+    if active.flips:
+        return [f"stacks: {active.name} may flip; only proposing: {other_names}"]
+    return [f"stacks: none flips; {active.name} was deployed first and is used here, not {other_names}"]
 
 
 def describe_ledger_mismatch(

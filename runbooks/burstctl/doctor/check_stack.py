@@ -52,13 +52,16 @@ def check_stack(context: DoctorContext) -> Iterator[Finding]:
     stack = stacks.active
     if stack is None:
         return
-    other_names = [readable_stack.name for readable_stack in stacks.readable if readable_stack != stack]
-    if other_names:
+    other_stacks = [readable_stack for readable_stack in stacks.readable if readable_stack != stack]
+    if waiting_names := [other_stack.name for other_stack in other_stacks if other_stack.flips]:
         yield warning(
-            f"{stack.name} was deployed first and may flip; only proposing: {', '.join(other_names)}",
-            fix="destroy one of them: two watchdogs use two ledgers",
+            f"{stack.name} may flip; only proposing: {', '.join(waiting_names)}",
+            fix="destroy one of them, or deploy it with flips: false: two watchdogs use two ledgers",
             page="runbooks/AnotherDeployment.md",
         )
+    for other_stack in other_stacks:
+        if not other_stack.flips:
+            yield ok(f"{other_stack.name} only proposes: it was deployed without flips")
     flip_ability = "flips what opted in" if stack.flips else "only proposes: it was deployed without flips"
     try:
         status = context.outputs()["StackStatus"]

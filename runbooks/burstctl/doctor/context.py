@@ -192,7 +192,7 @@ class DoctorContext:
 
     @property
     def stack(self) -> Deployment | None:
-        """The active stack: of several, only this one may flip."""
+        """The active stack: of several, no other may flip."""
         return self.stacks().active
 
     @property

@@ -123,7 +123,7 @@ def flip(
 
     The VOLUMEs given, of whatever type, or every gp2 volume that carries all the tags given. Any volume will
     do, opted in or not. After you agree everything is read and asked again: what was shown is done, or
-    refused.
+    refused. Without --ledger it fails if a deployed stack uses another ledger, or if this cannot be checked.
 
     Exits 1 if anything failed or is not clear, else 4 if a guard refuses; 2 if nothing fits --where, 130 if
     the answer is no.

@@ -20,7 +20,7 @@ from burstctl.cli.options import (
 )
 from burstctl.cli.output import print_failures, print_info, print_next, print_output, print_warning
 from burstctl.cli.text_layout import lay_out
-from burstctl.context.context import CommandContext, Notes, open_operator
+from burstctl.context.context import CommandContext, Notes, find_local_ledger, open_operator
 from burstctl.context.resources import look_up_resources, resolve_resources
 from burstctl.holds.multi_region import (
     BeginOutput,
@@ -32,6 +32,7 @@ from burstctl.holds.multi_region import (
 )
 from burstctl.render.pass_summary import describe_hold
 from burstctl.render.plan_json import hold_document
+from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.errors import Problem
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.text import format_until
@@ -72,7 +73,8 @@ def hold(
 
     A hold is for one region: give --region several times, or --region all, for more. It needs neither EC2 nor
     a valid policy. Without --ledger, nothing is held in three cases: a deployed stack uses another
-    ledger, this cannot be checked, or the region has neither a stack nor a ledger.
+    ledger, this cannot be checked, or the region has neither a stack nor a ledger. A watch that was started
+    with another --ledger is not held.
 
     Exits 1 if a resource does not exist, or if the hold was not placed in some region.
     """
@@ -92,6 +94,8 @@ def hold(
             begin(notes)
             check_can_hold(context)
             subjects = [None] if everything else resolve_resources(context, resources)
+            if everything and not options.ledger:
+                _warn_of_local_ledger(context, lasts, reason)
             return _place_holds(context, subjects, lasts, reason, has_next=not options.has_several_regions)
 
     return apply_in_regions(
@@ -139,9 +143,25 @@ def _place_holds(
     return (ExitCode.FAILED if missing else ExitCode.OK), document
 
 
+def _warn_of_local_ledger(context: CommandContext, duration: timedelta, reason: str) -> None:
+    """Say that a watch on this machine that uses no stack's ledger is not held, and how to hold it."""
+    if (ledger := find_local_ledger(context)) is None:
+        return
+    span = format_duration_literal(duration)
+    command = ["burstctl", "hold", "--all", "--for", span, "--reason", reason]
+    options = [*context.options.repeated, "--ledger", str(ledger)]
+    print_warning(
+        Problem(
+            f"not held: a watch on this machine that uses {ledger}",
+            f"if one acts: {shlex.join([*command, *options])}",
+        )
+    )
+
+
 def _describe_placed(context: CommandContext, hold: Hold) -> str:
-    """What was held; not "everything" if no stack reads the ledger."""
-    if hold.volume_id is not None or context.reach.stack is not None:
+    """What was held; not "everything" if the active stack does not read the ledger."""
+    reach = context.reach
+    if hold.volume_id is not None or (reach.stack is not None and reach.missed_stack is None):
         return describe_hold(hold, hold.placed_at_s)
     until = format_until(hold.until_s, hold.placed_at_s)
     return (

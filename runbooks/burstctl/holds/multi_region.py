@@ -12,10 +12,10 @@ from burstctl.cli.output import print_next, print_output, to_json
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, Notes
 from burstctl.context.multi_region import print_heading, run_in_regions, to_document
+from burstctl.context.stacks import UnreachableWatchdogError, check_reaches_watchdog
 from burstwatch.adapters.aws.errors import AwsError
 from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.text import format_count
-from burstwatch.wiring.settings import LEDGER
 
 if TYPE_CHECKING:
     from documents.hold import HoldsDocument, ReachDocument, ReleaseDocument
@@ -30,10 +30,6 @@ It prints nothing of a region without anything to do if the order is for several
 """
 
 _OTHER_REGIONS_NOTE: Final = "Other regions are not affected."
-
-
-class UnreachableWatchdogError(BurstwatchError):
-    """An order would not reach the watchdog, or might not, so it is not given."""
 
 
 def apply_in_regions(
@@ -121,40 +117,13 @@ def _format_regions(regions: Sequence[str]) -> str:
     return f"{format_count(len(regions), 'region')}{names}"
 
 
-def check_reaches_watchdog(context: CommandContext, action: str, result_word: str) -> None:
-    """Refuse an order that might stay in a ledger which the deployed watchdog never reads.
-
-    Only ``--ledger`` on the command line says that this is meant; a variable of the environment may be there
-    for another reason.
-
-    Raises:
-        UnreachableWatchdogError: saying what it would not reach, and what to do.
-    """
-    reach, region = context.reach, context.services.location.region
-    if context.options.ledger:
-        return
-    if reach.missed_stack is not None:
-        raise UnreachableWatchdogError(
-            f"nothing was {result_word}: stack {reach.missed_stack} is deployed in {region} and does not use"
-            f" {context.ledger_location}, so {action} would not reach it",
-            fix=f"unset {LEDGER}; or, for a watch that uses this ledger, --ledger {context.ledger_location}",
-        )
-    if reach.uncertainty is not None:
-        raise UnreachableWatchdogError(
-            f"nothing was {result_word}: cannot find out whether a watchdog is deployed in {region}, so"
-            f" {action} might not reach it: {reach.uncertainty.cause}",
-            fix=f"{reach.uncertainty.fix or 'remove the cause'}; or name the ledger: --ledger dynamodb:TABLE"
-            " (a stack's), --ledger sqlite:PATH (a watch's)",
-        )
-
-
 def check_can_hold(context: CommandContext) -> None:
     """Refuse a hold that no watchdog reads: without a stack and without a ledger, the ledger is new.
 
     Raises:
         UnreachableWatchdogError: saying what it would not reach, and what to do.
     """
-    check_reaches_watchdog(context, "this hold", "held")
+    check_reaches_watchdog(context.reach, context.options, outcome="nothing was held", action="this hold")
     if not context.has_ledger and not context.options.ledger:
         raise UnreachableWatchdogError(
             f"nothing was held: no stack and no ledger in {context.services.location.region}",
@@ -167,7 +136,7 @@ def describe_reach(context: CommandContext) -> str:
     """Which watchdogs an order in this ledger reaches, and which it does not."""
     reach = context.reach
     location = f"in {context.services.location.region} ({_describe_account(context)})"
-    if reach.stack is not None:
+    if reach.stack is not None and reach.missed_stack is None:
         return f"This reaches stack {reach.stack} {location}. {_OTHER_REGIONS_NOTE}"
     scope = f"This reaches only watchdogs {location} that use this ledger"
     if reach.other_stacks:

@@ -13,10 +13,10 @@ from burstctl.cli.output import print_info, print_next, print_output
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, Notes, open_operator
 from burstctl.context.resources import ledger_keys_of, resolve_resources
+from burstctl.context.stacks import check_reaches_watchdog
 from burstctl.holds.multi_region import (
     BeginOutput,
     apply_in_regions,
-    check_reaches_watchdog,
     describe_reach,
     reach_document,
 )
@@ -86,7 +86,9 @@ def release(resources: Sequence[str], options: Options, *, everything: bool) -> 
         with open_operator(region_options, notes=notes, needs_policy=False) as context:
             if not options.has_several_regions:
                 begin(notes)
-            check_reaches_watchdog(context, "this release", "released")
+            check_reaches_watchdog(
+                context.reach, options, outcome="nothing was released", action="this release"
+            )
             subjects = [None] if everything else resolve_resources(context, resources)
             results = _release(context, subjects)
             remaining = context.services.ledger.holds(context.services.clock())

@@ -109,6 +109,8 @@ def watch(
 
     Without --act it modifies no volume. With --act, volumes with the opt-in tag are flipped before they are
     empty and returned when they are calm. Volumes that were flipped by hand for a time are returned as well.
+    Without --ledger it does not start if a deployed stack uses another ledger, or if this cannot be checked.
+    If such a stack is deployed later, it only proposes from then on.
 
     Without --once it runs a pass at every tick. SIGINT and SIGTERM end it between two volumes, within 15
     seconds; a second one ends it at once.

@@ -53,7 +53,8 @@ class FleetCollector:
     def __init__(self, *, version: str) -> None:
         self._build_info = [MetricValue(exporter_metrics.BUILD_INFO, 1, (version,))]
         self.metric_values: tuple[MetricValue, ...] = tuple(self._build_info)
-        self._region = ""
+        self._region = self._account = ""
+        self._acts = False
         self._volumes: dict[str, _VolumeMetrics] = {}
         self._counts: Counter[tuple[Metric, tuple[str, ...]]] = Counter()
         self._heartbeat_values: tuple[MetricValue, ...] = ()
@@ -62,9 +63,8 @@ class FleetCollector:
 
     def start_watch(self, place: AwsLocation, *, acts: bool) -> None:
         """From now on it is about this place; every counter starts from zero."""
-        self._region = place.region
-        labels = (place.region, place.account or "", "true" if acts else "false")
-        self._build_info.append(MetricValue(exporter_metrics.WATCH_INFO, 1, labels))
+        self._region, self._account, self._acts = place.region, place.account or "", acts
+        self._set_watch_info(acts=acts)
         for result in PassStatus:
             self._increment(exporter_metrics.PASSES, 0, str(result))
         for status in _COUNTED_STATUSES:
@@ -77,8 +77,13 @@ class FleetCollector:
             self._increment(metric, 0)
         self.metric_values = tuple(self._collect_all())
 
+    def _set_watch_info(self, *, acts: bool) -> None:
+        labels = (self._region, self._account, "true" if acts else "false")
+        self._build_info[1:] = [MetricValue(exporter_metrics.WATCH_INFO, 1, labels)]
+
     def record_pass(self, finished: FinishedPass) -> None:
         """Record the result of a pass."""
+        self._set_watch_info(acts=self._acts and not finished.only_proposes)
         self._increment(exporter_metrics.PASSES, 1, str(finished.status))
         if finished.report is not None:
             self._record_report(finished.report, finished)

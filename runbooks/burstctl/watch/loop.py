@@ -14,16 +14,24 @@ from burstctl.cli.output import (
     print_info,
     print_internal_error,
     print_output,
+    print_warning,
     to_json,
 )
 from burstctl.cli.signals import StopSignal
 from burstctl.context.active_policy import PolicyReloader
 from burstctl.context.context import CommandContext
+from burstctl.context.stacks import (
+    LedgerReach,
+    UnreachableWatchdogError,
+    check_reaches_watchdog,
+    find_stacks,
+)
 from burstctl.render.pass_summary import print_pass_line, print_report_failures, print_runbook_hints
 from burstctl.render.show_report import render_pass_table
 from burstctl.watch.presence import PRESENCE_INTERVAL_S, presence_change
+from burstwatch.adapters.policy.deployments import LIST_MAX_AGE_S
 from burstwatch.core.alerts.alert import make_policy_rejected
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.text import format_clock, format_instant
@@ -59,6 +67,8 @@ class FinishedPass:
     duration_s: float = 0.0
     report: PassReport | None = None
     is_policy_rejected: bool = False
+    only_proposes: bool = False
+    """Whether a watch that may modify volumes did not, because a stack uses another ledger."""
 
 
 class WatchLoop:
@@ -83,6 +93,8 @@ class WatchLoop:
         self._on_pass = on_pass
         self._keeper: PolicyReloader | None = None
         self._presence_recorded_at_s = -inf
+        self._stacks_read_at_s: float | None = None
+        self._obstacle: Problem | None = None  # why it only proposes
         self._last_table = ""
         self.pass_count = 0
         self.exit_code = ExitCode.OK
@@ -116,7 +128,7 @@ class WatchLoop:
 
     def _notify(self, finished: FinishedPass) -> None:
         try:
-            self._on_pass(finished)
+            self._on_pass(replace(finished, only_proposes=self._obstacle is not None))
         except Exception as error:  # noqa: BLE001 - who listens ends no watch
             print_internal_error(error)
 
@@ -127,6 +139,7 @@ class WatchLoop:
         started = monotonic()
         failed_pass = FinishedPass(status=PassStatus.FAILED, started_at_s=now_s)
         try:
+            self._check_stacks(now_s)
             self._record_presence(now_s)
             report = run_tick(self._services_for_pass(now_s, stop), tick_at_s=tick_at_s, now_s=now_s)
         except BurstwatchError as error:
@@ -167,10 +180,45 @@ class WatchLoop:
         print_runbook_hints(report, self._context.services.policy.alerts.runbooks_url)
         print_report_failures(report)
 
+    def _check_stacks(self, now_s: float) -> None:
+        """Only propose while a stack uses another ledger: neither would know the other's holds and flips.
+
+        The command has read the stacks at its start. If they cannot be read, what was last read counts.
+        """
+        context = self._context
+        if context.services.modifier is None or context.options.ledger:
+            return
+        if self._stacks_read_at_s is None:
+            self._stacks_read_at_s = now_s
+        if abs(now_s - self._stacks_read_at_s) < LIST_MAX_AGE_S:
+            return
+        self._stacks_read_at_s = now_s
+        stacks = find_stacks(context.session, context.services.calls)
+        if stacks.failure is not None:
+            print_warning(stacks.failure.problem, subject="the deployed stacks cannot be listed")
+            return
+        obstacle = None
+        try:
+            check_reaches_watchdog(
+                LedgerReach.of(stacks, context.reach.ledger, context.reach.region),
+                context.options,
+                outcome="from now on this watch only proposes",
+                action="its holds and caps",
+                effect="count here",
+            )
+        except UnreachableWatchdogError as error:
+            obstacle = error.problem
+            if obstacle != self._obstacle:
+                print_warning(obstacle)
+        if self._obstacle is not None and obstacle is None:
+            print_info("this watch acts again: no stack uses another ledger")
+        self._obstacle = obstacle
+
     def _record_presence(self, now_s: float) -> None:
         """Let ``burstctl flip --for`` see that a watchdog is at work which will return the volume."""
         services = self._context.services
-        if services.modifier is not None and now_s - self._presence_recorded_at_s >= PRESENCE_INTERVAL_S:
+        may_act = services.modifier is not None and self._obstacle is None
+        if may_act and now_s - self._presence_recorded_at_s >= PRESENCE_INTERVAL_S:
             services.ledger.commit([presence_change(now_s)], channels=())
             self._presence_recorded_at_s = now_s
 
@@ -193,6 +241,7 @@ class WatchLoop:
         return replace(
             services,
             policy=keeper.policy,
+            modifier=services.modifier if self._obstacle is None else None,
             should_stop=lambda: stop.is_requested,
             read_limit_s=_PASS_TIME_LIMIT_S,
         )

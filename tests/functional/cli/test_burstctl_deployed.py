@@ -255,6 +255,18 @@ def test_the_kill_switch_works_without_a_policy(cli, lab, stack, arguments):
     assert "cannot be used, and is not needed for this" in result.err
 
 
+@pytest.mark.parametrize(
+    "arguments", [("hold", "--all", "--for", "1h", "--reason", "x"), ("release", "--all")]
+)
+def test_the_kill_switch_works_when_the_policy_is_gone(cli, lab, stack, arguments):
+    lab.client("ssm").delete_parameter(Name="/burstwatch/burstwatch/policy")
+    result = cli.run(*arguments)
+    assert result.code == 0
+    assert "policy: /burstwatch/burstwatch/policy (stack burstwatch) cannot be used, and is not" in result.err
+    assert "the policy of stack burstwatch is gone" in result.err
+    assert len(stack.holds(lab.clock.now_s())) == (arguments[0] == "hold")
+
+
 def test_a_deleted_policy_is_a_usage_error_with_a_next_step(cli, lab, stack):
     lab.client("ssm").delete_parameter(Name="/burstwatch/burstwatch/policy")
 
@@ -310,10 +322,68 @@ def test_of_several_stacks_the_first_deployed_is_used(cli, lab):
 
     result = cli.run("assess")
 
-    assert "stacks: zebra was deployed first and may flip; only proposing: antelope" in result.err
+    assert "stacks: zebra may flip; only proposing: antelope" in result.err
     assert "ledger: dynamodb:zebra-ledger" in result.err
     policy = cli.run("policy", "show", "--stack", "antelope")
     assert policy.err == "policy: /burstwatch/antelope/policy (stack antelope)\nnext: burstctl doctor\n"
+
+
+@pytest.fixture
+def observed(lab):
+    """The ledgers of an older stack that cannot flip, and of a younger one that does."""
+    observer = deploy_stack(lab, "bw-observe", flips=False)
+    lab.clock.advance(60)
+    return observer, deploy_stack(lab, "bw-act")
+
+
+def test_the_kill_switch_reaches_the_stack_that_flips_and_not_an_older_one_that_cannot(cli, lab, observed):
+    result = place_hold(cli, "--all")
+
+    assert result.code == 0
+    assert "This reaches stack bw-act in us-east-1" in result.out
+    assert [len(ledger.holds(lab.clock.now_s())) for ledger in observed] == [0, 1]
+    assert "stacks: bw-act may flip; only proposing: bw-observe" in result.err
+
+
+def test_the_ledger_and_policy_of_the_stack_that_flips_are_used(cli, lab, observed):
+    volume_id = add_exhausted(lab, tags=AUTO)
+    lab.client("sns").create_topic(Name="bw-act")
+
+    assert "policy: /burstwatch/bw-act/policy (stack bw-act)" in cli.run("assess").err
+    assert cli.run("watch", "--act", "--once").code == 0
+    assert [volume_id in ledger.states() for ledger in observed] == [False, True]
+
+
+def test_an_order_for_a_stack_that_cannot_flip_is_refused_or_prints_what_it_misses(cli, lab, observed):
+    named = place_hold(cli, "--all", "--ledger", "dynamodb:bw-observe-ledger")
+    cli.set(BURSTWATCH_LEDGER="dynamodb:bw-observe-ledger")
+    result = place_hold(cli, "--all")
+
+    assert (result.code, result.out) == (1, "")
+    assert "bw-act is deployed in us-east-1 and does not use dynamodb:bw-observe" in single_error(result)
+    text = " ".join(named.out.split())
+    assert text.startswith("Automatic changes by watchdogs that use this ledger are on hold for 6 h")
+    assert "and NOT stack bw-act, which is deployed there." in text
+
+
+def test_a_stack_that_cannot_be_read_may_flip_so_it_comes_before_one_that_cannot_flip(cli, lab):
+    deploy_stack(lab, "bw-observe", flips=False)
+    lab.clock.advance(60)
+    deploy_stack(lab, "bw-act", schema="burstwatch.deployment/v9")
+
+    result = place_hold(cli, "--all")
+
+    assert (result.code, result.out) == (1, "")
+
+
+def test_of_stacks_that_cannot_flip_the_first_is_used(cli, lab):
+    for name in ("zebra", "antelope"):
+        deploy_stack(lab, name, flips=False)
+        lab.clock.advance(60)
+
+    result = cli.run("assess")
+
+    assert "stacks: none flips; zebra was deployed first and is used here, not antelope" in result.err
 
 
 @pytest.mark.parametrize(
@@ -364,7 +434,7 @@ def test_a_hold_that_might_not_reach_the_stack_is_not_placed(cli, lab, stack, ta
     text = " ".join(result.err.split())
     assert text.count("error: nothing was held: cannot find out whether a watchdog is deployed in") == 1
     assert text.count("so this hold might not reach it: ") == 1
-    assert "; or name the ledger: --ledger dynamodb:TABLE (a stack's), --ledger sqlite:PATH" in text
+    assert "; or name the ledger: --ledger dynamodb:TABLE (a stack's), --ledger sqlite:/" in text
     assert "warning: " not in text
     assert stack.holds(lab.clock.now_s()) == []
     assert not cli.ledger_path.exists()
@@ -387,6 +457,80 @@ def test_an_environment_variable_does_not_hide_the_stack(cli, lab, stack, comman
     assert expected in single_error(result)
     assert episode == "denied" or "fix: unset BURSTWATCH_LEDGER; or, for a watch that uses" in text
     assert not (cli.directory / "mine.sqlite").exists()
+
+
+MODIFYING = [("flip", "etcd-1", "--yes"), ("watch", "--once", "--act")]
+UNLISTED = [
+    Fault(action="GetParametersByPath", code="AccessDeniedException", status=400),
+    Fault(action="GetParametersByPath", code="ThrottlingException", status=400, times=50),
+]
+
+
+def hold_everything(lab, ledger):
+    now_s = int(lab.clock.now_s())
+    ledger.place_hold(Hold(volume_id=None, by="ben", reason="x", placed_at_s=now_s, until_s=now_s + 600))
+
+
+@pytest.mark.parametrize("arguments", MODIFYING, ids=["flip", "watch"])
+@pytest.mark.parametrize("fault", UNLISTED, ids=["denied", "throttled"])
+def test_nothing_is_modified_while_the_stacks_cannot_be_listed(
+    cli, lab, stack, monkeypatch, arguments, fault
+):
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    volume_id = add_exhausted(lab, tags=AUTO)
+    hold_everything(lab, stack)
+    lab.faults.add(fault)
+
+    result = cli.run(*arguments)
+
+    assert result.code == 1
+    assert single_error(result).startswith(
+        "nothing was modified: cannot find out whether a watchdog is deployed in us-east-1, so its holds and"
+        " caps might not count here: "
+    )
+    assert f"--ledger sqlite:{cli.ledger_path}" in " ".join(result.err.split())
+    assert modification_targets(lab, volume_id) == []
+    assert not cli.ledger_path.exists()
+    assert cli.run("watch", "--once").code == 3, "it only looks"
+    assert cli.run(*arguments, "--ledger", f"sqlite:{cli.ledger_path}").code == 0
+    assert modification_targets(lab, volume_id) == ["gp3"]
+
+
+@pytest.mark.parametrize("arguments", MODIFYING, ids=["flip", "watch"])
+@pytest.mark.parametrize("has_policy", [False, True])
+def test_nothing_is_modified_beside_the_stack_because_of_an_environment_variable(
+    cli, lab, stack, arguments, has_policy
+):
+    volume_id = add_exhausted(lab, tags=AUTO)
+    hold_everything(lab, stack)
+    cli.set(BURSTWATCH_LEDGER="sqlite:mine.sqlite")
+    if has_policy:
+        (cli.directory / "mine.yaml").write_text(DEFAULT_POLICY)
+        cli.set(BURSTWATCH_POLICY="mine.yaml")
+
+    result = cli.run(*arguments)
+
+    assert result.code == 1
+    assert single_error(result) == (
+        "nothing was modified: stack burstwatch is deployed in us-east-1 and does not use"
+        f" sqlite:{cli.directory}/mine.sqlite, so its holds and caps would not count here."
+    )
+    assert modification_targets(lab, volume_id) == []
+    assert not (cli.directory / "mine.sqlite").exists()
+    assert cli.run(*arguments, "--ledger", "sqlite:mine.sqlite").code == 0
+
+
+def test_a_watch_that_acts_needs_no_stack_for_a_ledger_and_policy_of_its_own(cli, lab):
+    """As in the container."""
+    volume_id = add_exhausted(lab, tags=AUTO)
+    (cli.directory / "mine.yaml").write_text(DEFAULT_POLICY)
+    cli.set(BURSTWATCH_LEDGER="sqlite:mine.sqlite", BURSTWATCH_POLICY="mine.yaml")
+
+    result = cli.run("watch", "--once", "--act")
+
+    assert result.code == 0
+    assert "ledger: sqlite:" in result.err
+    assert modification_targets(lab, volume_id) == ["gp3"]
 
 
 def test_an_environment_variable_may_name_the_stack_ledger(cli, lab, stack):
@@ -584,3 +728,79 @@ def test_a_running_watch_reports_a_bad_policy_and_how_to_see_it(cli, monkeypatch
     assert result.err.count("policy rejected; the last valid one stays in force") == 1
     assert "burstctl policy check" in result.err
     assert reported.count("policy_rejected") == 1
+
+
+def watch_while_a_stack_comes_and_goes(cli, lab, monkeypatch, *arguments):
+    """Twelve passes, a minute apart: in which of them it could modify, and the result."""
+    add_calm(lab)
+    could_modify, real_run_tick = [], loop.run_tick
+
+    def run_tick(services, **fields):
+        could_modify.append(services.modifier is not None)
+        if len(could_modify) == 1:
+            deploy_stack(lab)
+        if len(could_modify) == 6:
+            add_exhausted(lab, tags=AUTO)
+        if len(could_modify) == 9:
+            lab.client("ssm").delete_parameter(Name="/burstwatch/deployments/burstwatch")
+        report = real_run_tick(services, **fields)
+        lab.clock.advance(60)
+        return report
+
+    monkeypatch.setattr(loop, "run_tick", run_tick)
+    result = cli.run("watch", "--act", "--passes", "12", *arguments)
+    return could_modify, result
+
+
+def test_a_watch_that_acts_stops_that_while_a_stack_uses_another_ledger(cli, lab, monkeypatch):
+    could_modify, result = watch_while_a_stack_comes_and_goes(cli, lab, monkeypatch)
+
+    assert could_modify == [True] * 5 + [False] * 5 + [True] * 2
+    text = " ".join(result.err.split())
+    assert text.count("warning: from now on this watch only proposes: stack burstwatch is deployed in") == 1
+    assert "fix: start it again, so that it uses the ledger of the stack" in text
+    assert text.count("this watch acts again: no stack uses another ledger") == 1
+    assert "would flip with --act" in result.err
+    assert count_modify_calls(lab) == 1
+
+
+def test_a_watch_that_acts_with_a_ledger_on_the_command_line_goes_on(cli, lab, monkeypatch):
+    could_modify, result = watch_while_a_stack_comes_and_goes(
+        cli, lab, monkeypatch, "--ledger", f"sqlite:{cli.ledger_path}"
+    )
+
+    assert could_modify == [True] * 12
+    assert "only proposes" not in result.err
+
+
+def test_a_watch_that_acts_keeps_what_it_knows_while_the_stacks_cannot_be_listed(cli, lab, monkeypatch):
+    could_modify, real_run_tick = [], loop.run_tick
+
+    def run_tick(services, **fields):
+        could_modify.append(services.modifier is not None)
+        lab.faults.add(Fault(action="GetParametersByPath", code="AccessDeniedException", status=400))
+        lab.clock.advance(60)
+        return real_run_tick(services, **fields)
+
+    monkeypatch.setattr(loop, "run_tick", run_tick)
+    result = cli.run("watch", "--act", "--passes", "7")
+
+    assert could_modify == [True] * 7
+    assert result.err.count("warning: the deployed stacks cannot be listed: ") == 1
+
+
+def test_the_kill_switch_names_the_ledger_on_this_machine_that_it_does_not_hold(cli, lab):
+    cli.run("watch", "--once")
+    deploy_stack(lab)
+
+    result, single = place_hold(cli, "--all"), place_hold(cli, add_calm(lab))
+
+    text = " ".join(result.err.split())
+    assert result.code == 0
+    assert f"warning: not held: a watch on this machine that uses sqlite:{cli.ledger_path}" in text
+    command = f"burstctl hold --all --for 6h --reason INC-42 --ledger sqlite:{cli.ledger_path}"
+    assert f"fix: if one acts: {command}" in text
+    assert "not held" not in single.err
+    assert "not held" not in cli.run(*command.split()[1:]).err
+    with cli.open_ledger() as ledger:
+        assert len(ledger.holds(lab.clock.now_s())) == 1

@@ -30,6 +30,9 @@ HANDOVER_S: Final = 600.0
 By then every warm function of the previous one has read the list again, and what it had begun is over.
 """
 
+LIST_MAX_AGE_S: Final = 300.0
+"""How long a watchdog that flips uses what it has read about other deployments; less than ``HANDOVER_S``."""
+
 _HAS_AUTHORITY: Final = "stands"
 _AUTHORITY_FROM: Final = "stands from "
 _YIELDS: Final = "gives way: "

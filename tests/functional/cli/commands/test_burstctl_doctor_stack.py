@@ -323,6 +323,20 @@ def test_alerts_of_a_separate_ledger_beside_a_stack_are_not_delivered(cli, lab, 
     assert os.listdir(cli.directory) == []  # noqa: PTH208 - names are enough
 
 
+def test_a_stack_that_only_observes_does_not_compete_with_the_one_that_flips(cli, lab, cloudformation):
+    clear_parameters(lab)
+    deploy_stack(lab, "bw-observe", flips=False)
+    lab.clock.advance(60)
+    deploy_stack(lab)
+
+    findings = findings_for(cli.run("doctor", "--json"), "stack")
+
+    assert [(finding["verdict"], finding["seen"]) for finding in findings] == [
+        ("ok", "bw-observe only proposes: it was deployed without flips"),
+        ("ok", "burstwatch, flips what opted in, UPDATE_COMPLETE"),
+    ]
+
+
 def test_an_unreadable_deployment_record(cli, lab):
     clear_parameters(lab)
     lab.client("ssm").put_parameter(

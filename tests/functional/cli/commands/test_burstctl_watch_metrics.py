@@ -99,6 +99,12 @@ def test_names_and_units_follow_the_conventions():
         assert metric is exporter_metrics.BUILD_INFO or metric.labels[0] == "region"
 
 
+def test_a_watch_that_only_proposes_for_a_time_is_exported_as_one_that_does_not_act(collector):
+    for only_proposes, acts in ((True, "false"), (False, "true")):
+        collector.record_pass(replace(a_finished_pass(), only_proposes=only_proposes))
+        assert sample_values(collector, exporter_metrics.WATCH_INFO) == {("111122223333", acts): 1}
+
+
 def test_a_draining_volume_is_exported_in_base_units(collector):
     # 100 GiB earn 300; 20 % are 1,080,000 credits; 3 % a minute are 2,700/s: 400 s, less the minute of lag
     collector.record_pass(a_finished_pass(a_decision_for(1, draining_to(20, 3), tags={"Name": "ci-7"})))
