@@ -20,6 +20,7 @@ from burstctl.cli.options import (
 from burstctl.cli.output import print_failures, print_info, print_next, print_output, to_json
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, lay_out
 from burstctl.context.context import CommandContext, open_operator, open_readonly
+from burstctl.context.stacks import check_reaches_watchdog
 from burstctl.flip.cap_preview import check_caps
 from burstctl.flip.plan_orders import plan_orders
 from burstctl.render.guard_override import refusing_guards, runbook_hints
@@ -124,6 +125,7 @@ def start(name: str, options: Options, *, lasts: timedelta | None, yes: bool) ->
     """
     require_terminal_or_yes(assumes_yes=yes, preview_option="run burstctl window list")
     with open_operator(options) as context:
+        check_reaches_watchdog(context.reach, options, outcome="nothing was started", action="this start")
         snapshots = read_windows(context)
         snapshot = _find_window(snapshots, name)
         planned, failures = _plan_flips(context, snapshot, snapshots)
@@ -168,6 +170,7 @@ def stop(name: str, options: Options) -> ExitCode:
     says so and exits 0. Exits 2 if neither the policy nor any volume's tag knows the name.
     """
     with open_operator(options) as context:
+        check_reaches_watchdog(context.reach, options, outcome="nothing was stopped", action="this stop")
         snapshots = read_windows(context)
         snapshot = _find_window(snapshots, name)
         override = _stop_override(context, snapshot, snapshots)

@@ -520,6 +520,18 @@ def test_nothing_is_modified_beside_the_stack_because_of_an_environment_variable
     assert cli.run(*arguments, "--ledger", "sqlite:mine.sqlite").code == 0
 
 
+@pytest.mark.parametrize("order", [["start", "release", "--yes"], ["stop", "release"]])
+def test_a_window_that_the_stack_would_not_see_is_neither_started_nor_stopped(cli, lab, stack, order):
+    add_exhausted(lab, tags={"burstwatch:window": "release"})
+    cli.set(BURSTWATCH_LEDGER="sqlite:mine.sqlite")
+
+    result = cli.run("window", *order)
+
+    assert result.code == 1
+    assert "stack burstwatch is deployed in us-east-1 and does not use" in single_error(result)
+    assert not (cli.directory / "mine.sqlite").exists()
+
+
 def test_a_watch_that_acts_needs_no_stack_for_a_ledger_and_policy_of_its_own(cli, lab):
     """As in the container."""
     volume_id = add_exhausted(lab, tags=AUTO)
