@@ -18,6 +18,7 @@ from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.text import format_instant
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import urgency_of
+from burstwatch.core.watch.turns import in_turn
 from burstwatch.engine.evaluate_volumes import WatchPass, isolate_errors
 from burstwatch.engine.flip_executor import execute_flips
 from burstwatch.engine.fresh_context import empty_state
@@ -31,9 +32,6 @@ _MAX_WAITING: Final = 20
 Each request costs the flip function a dozen reads. With two requests at a time and two seconds for each,
 these are 20 seconds of a minute: a new request waits no longer, however many volumes a cap refuses.
 """
-
-_GOLDEN_RATIO: Final = 0.618033988749895
-"""Its multiples, modulo 1, are spread evenly: over the minutes, every volume comes first about as often."""
 
 
 def dispatch_flips(watch_pass: WatchPass, recorded: AbstractSet[str]) -> None:
@@ -176,18 +174,9 @@ def _select_by_turn(
 
 
 def _select_postponed(watch_pass: WatchPass, orders: Sequence[FlipOrder], limit: int) -> set[str]:
-    """Of these orders all but ``limit``, which have their turn in this minute; nothing is stored.
-
-    Steps of the golden ratio around a ring reach all of them soon, also where passes are minutes apart.
-    """
+    """Of these orders all but ``limit``, which have their turn in this minute."""
     ring = sorted(orders, key=lambda order: sha256(order.volume_id.encode()).digest())
-    offset = int(turn_of(watch_pass.context.tick_at_s) * len(ring))
-    return {order.volume_id for order in (ring[offset:] + ring[:offset])[limit:]}
-
-
-def turn_of(tick_at_s: int) -> float:
-    """A number from 0 to 1 for the minute of a tick; those of a series of ticks are spread evenly."""
-    return tick_at_s // 60 * _GOLDEN_RATIO % 1
+    return {order.volume_id for order in in_turn(ring, watch_pass.context.tick_at_s)[limit:]}
 
 
 def _last_refusing_guard(state: VolumeState | None) -> Guard | None:

@@ -46,6 +46,7 @@ from burstwatch.core.watch.due_volumes import DueVolume
 from burstwatch.core.watch.missing_volume import drop_state, mark_missing
 from burstwatch.core.watch.pass_report import urgency_of
 from burstwatch.core.watch.record_reading import may_be_idle
+from burstwatch.core.watch.turns import in_turn
 from burstwatch.core.watch.window_status import WindowSchedule
 from burstwatch.core.watch.witness import describe_volume_witness
 from burstwatch.engine.collector import OPERATIONS_SPAN_S, Collector
@@ -136,6 +137,9 @@ def evaluate_due(watch_pass: WatchPass, due: Iterable[DueVolume]) -> None:
             is_being_modified = state is not None and state.flip is not None and state.flip.is_under_way
             watched.append(replace(due_volume, is_being_modified=True) if is_being_modified else due_volume)
     results: list[Decision | VolumeEvaluation] = []
+    if len(watched) > _CHUNK_SIZE:
+        # If the time of each pass ends before all are evaluated, none is left out for ever.
+        watched = in_turn(watched, watch_pass.context.tick_at_s)
     remaining = iter(watched)
     while chunk := list(islice(remaining, _CHUNK_SIZE)):
         if watch_pass.services.should_stop():

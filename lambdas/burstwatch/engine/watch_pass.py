@@ -21,9 +21,10 @@ from burstwatch.core.watch.due_buckets import DueBucket
 from burstwatch.core.watch.due_volumes import DueVolume
 from burstwatch.core.watch.fleet_summary import summarise_fleet
 from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.core.watch.turns import in_turn
 from burstwatch.core.watch.window_status import WindowSchedule, announce_windows
 from burstwatch.engine.alert_delivery import DeliveryReport, deliver
-from burstwatch.engine.dispatch import dispatch_flips, turn_of
+from burstwatch.engine.dispatch import dispatch_flips
 from burstwatch.engine.evaluate_resources import evaluate_resources
 from burstwatch.engine.evaluate_volumes import WatchPass, evaluate_due
 from burstwatch.engine.services import Services
@@ -131,8 +132,7 @@ def _evaluate(watch_pass: WatchPass, collection: Collection) -> None:
         partial(evaluate_due, watch_pass, collection.due),
         partial(evaluate_resources, watch_pass, collection.due_buckets),
     ]
-    is_reversed = turn_of(watch_pass.context.tick_at_s) >= 1 / 2
-    for step in reversed(steps) if is_reversed else steps:
+    for step in in_turn(steps, watch_pass.context.tick_at_s):
         step()
     watch_pass.decisions.sort(key=lambda decision: not is_volume_subject(decision.volume_id))
 

@@ -177,6 +177,18 @@ def test_a_pass_that_should_stop_evaluates_no_further_volume_and_leaves_its_tick
     assert len(tick(shell, lab, 1).decisions) == 5, "the sweep was not marked as done"
 
 
+def test_if_every_pass_is_stopped_each_volume_is_evaluated_by_one_of_them(shell, lab, monkeypatch):
+    monkeypatch.setattr(evaluate_volumes, "_CHUNK_SIZE", 2)
+    volume_ids = lab.fleet.add_all(LabVolume(size_gib=100) for _ in range(7))
+    warm_up(lab)
+    evaluated = set()
+    for _ in range(12):
+        answers = iter([False])
+        stopped = tick(replace(shell, should_stop=lambda answers=answers: next(answers, True)), lab, 1)
+        evaluated |= {decision.volume_id for decision in stopped.decisions}
+    assert evaluated == set(volume_ids)
+
+
 def test_a_pass_that_should_stop_records_no_further_intent_and_leaves_none_half_done(shell, lab, ledger):
     volume_ids = add_draining(lab, WORKERS + 2)
     shell = enable_flips(shell, lab)
