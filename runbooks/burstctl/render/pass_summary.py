@@ -39,7 +39,7 @@ from burstwatch.core.text import (
 )
 from burstwatch.core.watch.api_cost import USD_PER_METRIC, usd_per_month_now
 from burstwatch.core.watch.decision import Decision
-from burstwatch.core.watch.pass_report import PassReport, urgency_of
+from burstwatch.core.watch.pass_report import PassReport, remembered_level, urgency_of
 
 _OUTCOME_LABELS: Final = {
     OutcomeStatus.FLIPPED: "flipped",
@@ -125,7 +125,7 @@ def print_next_for(report_options: Mapping[str, Sequence[str]], *reports: PassRe
     decision, report = decisions[0]
     options = report_options[report.region]
     resource = decision.assessment.resource
-    if not isinstance(resource, Volume) and decision.level.is_alerting:
+    if not isinstance(resource, Volume) and (decision.level.is_alerting or remembered_level(decision)):
         commands = [["which" if isinstance(resource, Instance) else "explain", resource.resource_id]]
     elif decision.level.is_alerting:
         commands = [["explain", decision.volume_id]]

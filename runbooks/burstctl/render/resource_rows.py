@@ -20,7 +20,7 @@ from burstwatch.core.ebs.volume import Volume, can_burst
 from burstwatch.core.policy.policy import LevelPolicy, Mode
 from burstwatch.core.text import format_count, format_relative_time, format_rounded_duration, format_time
 from burstwatch.core.watch.decision import Decision
-from burstwatch.core.watch.pass_report import PassReport, urgency_of
+from burstwatch.core.watch.pass_report import PassReport, is_urgent, remembered_level, urgency_of
 
 MAX_ROWS: Final = 20
 """More resources than this are shown as far as they matter; the rest is counted."""
@@ -43,15 +43,6 @@ FIXED_LABEL: Final = "fixed"
 """A volume that its flip moved off burst credits."""
 UNWATCHED_LABEL: Final = "unwatched"
 """What has no bucket that can drain: a large gp2 volume, or a resource without burst credits."""
-
-_NOTHING_TO_LOSE: Final = frozenset(
-    {
-        UnknownReason.NOT_BURSTABLE_TYPE,
-        UnknownReason.NO_SUCH_BUCKET,
-        UnknownReason.NEVER_EMPTY,
-        UnknownReason.OTHER_THROUGHPUT_MODE,
-    }
-)
 
 _RECOVERED_PCT: Final = LevelPolicy().exhausted_leave_pct
 
@@ -83,7 +74,7 @@ def select_rows(reports: Sequence[PassReport], *, shows_all: bool) -> Selection:
         pairs = read
     if len(pairs) <= MAX_ROWS:
         return Selection([row_of(*pair) for pair in pairs], unread_notes)
-    is_important = [_is_urgent(decision) or is_flip_active(decision, report) for decision, report in pairs]
+    is_important = [is_urgent(decision) or is_flip_active(decision, report) for decision, report in pairs]
     important = list(compress(pairs, is_important))
     others = list(compress(pairs, map(not_, is_important)))
     at_watch = [pair for pair in others if pair[0].level is Level.WATCH]
@@ -96,8 +87,12 @@ def select_rows(reports: Sequence[PassReport], *, shows_all: bool) -> Selection:
 
 def has_nothing_to_lose(decision: Decision) -> bool:
     """Whether it is an instance, file system or database without a bucket that can drain."""
-    assessment = decision.assessment
-    return not isinstance(assessment.resource, Volume) and assessment.unknown_reason in _NOTHING_TO_LOSE
+    return not isinstance(decision.assessment.resource, Volume) and _rules_out_drain(decision)
+
+
+def _rules_out_drain(decision: Decision) -> bool:
+    reason = decision.assessment.unknown_reason
+    return reason is not None and reason.rules_out_drain
 
 
 def _is_unread(decision: Decision, report: PassReport) -> bool:
@@ -112,7 +107,7 @@ def level_label(decision: Decision) -> str:
         return CHANGING_LABEL
     if _is_fixed(decision):
         return FIXED_LABEL
-    return UNWATCHED_LABEL if decision.assessment.unknown_reason in _NOTHING_TO_LOSE else str(decision.level)
+    return UNWATCHED_LABEL if _rules_out_drain(decision) else str(decision.level)
 
 
 def describe_depletion(decision: Decision, now_s: float, width: int | None = None) -> str:
@@ -137,7 +132,7 @@ def row_of(decision: Decision, report: PassReport) -> Row:
         name=partial(_format_name, decision),
         level=level_label(decision),
         style=_level_style(decision),
-        is_calm=not (flip or is_critical or _is_urgent(decision) or decision.level is Level.WATCH),
+        is_calm=not (flip or is_critical or is_urgent(decision) or decision.level is Level.WATCH),
         is_alerting=decision.level.is_alerting,
         balance_pct=assessment.balance_pct,
         forecast=partial(describe_depletion, decision, report.now_s),
@@ -176,8 +171,9 @@ def _mode(decision: Decision) -> str:
 def _depletion_forms(decision: Decision, now_s: float) -> tuple[str, ...]:
     """What to say of the time when it is empty, from the longest form to the shortest."""
     assessment = decision.assessment
-    if assessment.unknown_reason is not None:
-        return (assessment.unknown_reason.label,)
+    if (reason := assessment.unknown_reason) is not None:
+        last_level = remembered_level(decision)
+        return (f"{reason.label}; was {last_level}", reason.label) if last_level else (reason.label,)
     assert assessment.forecast is not None
     return _refill_forms(decision) if assessment.forecast.is_refilling else _drain_forms(decision, now_s)
 
@@ -216,10 +212,6 @@ def _refill_forms(decision: Decision) -> tuple[str, ...]:
         return f"empty, refilling ({recovery})", "empty, refilling"
     full = format_rounded_duration((bucket.capacity - credits_left) / rate)
     return f"refilling, full in {full}", "refilling"
-
-
-def _is_urgent(decision: Decision) -> bool:
-    return decision.level.is_alerting or decision.assessment.is_fault
 
 
 def _hidden_notes(hidden: Sequence[Decision]) -> list[str]:
