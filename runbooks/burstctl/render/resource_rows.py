@@ -147,7 +147,9 @@ def row_of(decision: Decision, report: PassReport) -> Row:
 
 
 def _format_drain(assessment: Assessment, drain_per_s: float) -> str:
-    """Credits per second; bytes are too many to be read, so they are in MiB."""
+    """Credits per second, or "" if not known; bytes are too many to be read, so they are in MiB."""
+    if not assessment.bucket.is_known:
+        return ""
     if assessment.kind.unit != BYTES:
         return f"{drain_per_s:,.0f}".replace("-0", "0")
     rate = format_rate(abs(drain_per_s)).removesuffix("/s")
@@ -253,8 +255,8 @@ def _flow_forms(decision: Decision) -> tuple[str, ...]:
     drain = assessment.forecast.drain_per_s if assessment.forecast else None
     baseline = _baseline_text(assessment)
     if decision.level is Level.EXHAUSTED and not decision.is_changing:
-        return f"throttled to baseline {baseline}", "throttled"
-    if drain is None or not round(drain):
+        return (f"throttled to baseline {baseline}", "throttled") if baseline else ("throttled",)
+    if drain is None or not round(drain) or not assessment.bucket.is_known:
         return (f"baseline {baseline}" if baseline else "",)
     rate = f"{'drains' if drain > 0 else 'refills'} {_format_drain(assessment, abs(drain))}/s"
     return f"{rate}, baseline {baseline}", rate
@@ -272,7 +274,7 @@ def _baseline_text(assessment: Assessment) -> str:
     if assessment.kind is EBS_IO:
         return f"{assessment.baseline_iops:,}"
     bucket = assessment.bucket
-    return format_limit(bucket.refill_per_s, assessment.kind.rate_unit) if bucket.capacity else ""
+    return format_limit(bucket.refill_per_s, assessment.kind.rate_unit) if bucket.is_known else ""
 
 
 def _is_fixed(decision: Decision) -> bool:

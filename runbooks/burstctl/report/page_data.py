@@ -188,12 +188,12 @@ def _row(decision: Decision, fleet_report: FleetReport) -> dict[str, Any]:
         "empty_s": rounded_or_none(forecast.time_to_empty_s if forecast else None),
         "drain": rounded_or_none(
             to_rate_unit(kind, forecast.drain_per_s)
-            if forecast and forecast.drain_per_s is not None
+            if forecast and forecast.drain_per_s is not None and bucket.is_known
             else None
         ),
         "unit": "" if counts_operations(kind) else rate_unit_of(kind).removesuffix("/s"),
         "bucket": "" if volume else kind.credits,
-        "baseline": round(to_rate_unit(kind, bucket.refill_per_s), 1) if bucket.capacity else None,
+        "baseline": round(to_rate_unit(kind, bucket.refill_per_s), 1) if bucket.is_known else None,
         "mode": str(decision.volume_settings.mode),
         "mark": describe_flip_status(decision, fleet_report.pass_report),
         "tags": _format_tags(resource),
@@ -211,7 +211,7 @@ def _amount_text(assessment: Assessment, amount: float) -> str:
 def describe_baseline(assessment: Assessment) -> str:
     """``baseline 300 IOPS``; empty if the limits are not known."""
     bucket = assessment.bucket
-    return f"baseline {rate_text(assessment, bucket.refill_per_s)}" if bucket.capacity else ""
+    return f"baseline {rate_text(assessment, bucket.refill_per_s)}" if bucket.is_known else ""
 
 
 def _format_tags(resource: Resource) -> list[str]:

@@ -50,6 +50,18 @@ INSTANCE_KINDS: Final = (INSTANCE_IO, INSTANCE_THROUGHPUT)
 BURST_TIME_S: Final = 1_800
 """How long a full bucket supports the maximum performance of the type, in seconds: AWS's 30 minutes."""
 
+_ASSUMED_CAPACITY: Final = 5_400_000
+"""Of the size of a gp2 bucket, so that the limits below which a drain is rounding fit."""
+UNKNOWN_LIMITS_BUCKET: Final = Bucket(
+    capacity=_ASSUMED_CAPACITY,
+    refill_per_s=0,
+    burst_per_s=_ASSUMED_CAPACITY / BURST_TIME_S,
+    is_inferred=True,
+    is_known=False,
+)
+"""The bucket of a type whose limits EC2 does not show: all that is known is that it lasts for 30 minutes."""
+UNKNOWN_LIMITS_RULE: Final = "its balance is judged by AWS's rule that a full bucket lasts 30 min at least"
+
 
 def instance_io_bucket(limits: InstanceLimits, *, volumes_iops: float | None = None) -> Bucket:
     """The bucket behind ``EBSIOBalance%``, in operations.

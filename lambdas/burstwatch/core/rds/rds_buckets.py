@@ -147,14 +147,19 @@ def no_class_bucket_reason(database: DbInstance, limits: InstanceLimits | None) 
     """Why the EBS buckets of the class do not exist or cannot be computed; None if they can."""
     if database.is_aurora:
         return "it is Aurora, whose storage is not EBS"
-    if database.ec2_type is None:
-        return f"the EC2 type behind {database.instance_class} is not known"
     if limits is None:
-        return f"EC2 describes no limits of {database.ec2_type}, the type behind {database.instance_class}"
+        return unknown_class_limits(database)
     baseline = (limits.baseline_iops, limits.baseline_throughput_mib_s)
     if baseline == (limits.max_iops, limits.max_throughput_mib_s):
         return f"{database.instance_class} sustains its maximum, so it has no burst credits"
     return None
+
+
+def unknown_class_limits(database: DbInstance) -> str:
+    """Why the limits of its class are not known, in a sentence."""
+    if database.ec2_type is None:
+        return f"the EC2 type behind {database.instance_class} is not known"
+    return f"EC2 describes no limits of {database.ec2_type}, the type behind {database.instance_class}"
 
 
 def database_bucket(database: DbInstance, kind: BucketKind) -> Bucket | None:

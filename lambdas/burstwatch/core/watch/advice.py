@@ -27,6 +27,8 @@ from burstwatch.core.text import format_usd
 
 _GP3_IOPS: Final = TYPE_LIMITS[VolumeType.GP3].min_iops
 
+LESS_IO_OR_OTHER_TYPE: Final = "reduce its I/O, or move it to an instance type with a higher EBS baseline"
+
 
 def is_flippable(resource: Resource) -> bool:
     """Whether the watchdog may change it at all: an EBS volume that is not st1 or sc1."""
@@ -150,7 +152,7 @@ def advise_instance(
     if not types:
         reason = f"{baseline}; no larger type of its family is known to sustain that"
         return Recommendation(
-            action="reduce its I/O, or move it to an instance type with a higher EBS baseline",
+            action=LESS_IO_OR_OTHER_TYPE,
             reasons=(reason,),
         )
     instance_id, region, chosen = instance.instance_id, location.region, types[0]

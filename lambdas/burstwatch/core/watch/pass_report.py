@@ -276,7 +276,7 @@ def describe_bucket(decision: Decision) -> "BucketDocument":
     """One bucket of a resource, in its own unit."""
     assessment, bucket = decision.assessment, decision.assessment.bucket
     forecast = assessment.forecast
-    is_known = bucket.capacity > 0
+    is_known = bucket.is_known
     return {
         "bucket": assessment.kind.name,
         "unit": assessment.kind.unit,
@@ -286,7 +286,7 @@ def describe_bucket(decision: Decision) -> "BucketDocument":
         "observed_capacity": rounded_or_none(assessment.observed_capacity),
         "refill_per_s": round(bucket.refill_per_s, 2) if is_known else None,
         "highest_drain_per_s": round(bucket.highest_drain_per_s, 2) if is_known else None,
-        "drain_per_s": tenths_or_none(forecast.drain_per_s if forecast else None),
+        "drain_per_s": tenths_or_none(forecast.drain_per_s if forecast and is_known else None),
         "time_to_empty_s": rounded_or_none(assessment.time_to_empty_s),
         "soonest_empty_s": rounded_or_none(forecast.soonest_empty_s if forecast else None),
         "datapoint_age_s": rounded_or_none(assessment.age_s),
