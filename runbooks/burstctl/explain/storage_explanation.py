@@ -194,7 +194,7 @@ def _describe_load(evidence: StorageEvidence) -> list[str]:
     storage = evidence.storage_load
     lines = ["its load could not be read"]
     if storage.peak_mib_s is not None:
-        lines = [f"Its busiest minute of a day had {storage.peak_mib_s:,.3g} MiB/s"]
+        lines = [f"Its busiest minute of a day had {round(storage.peak_mib_s, 1):,.10g} MiB/s"]
     if storage.free_bytes is not None:
         lines.append(f"{format_size(storage.free_bytes)} of its storage are free")
     newest = evidence.series["cpu_credits"].newest if "cpu_credits" in evidence.series else None

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
+from burstwatch.core.buckets.units import format_limit
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
 from burstwatch.core.instances.instance import Instance
@@ -126,7 +127,7 @@ class DrainProof:
     def describe(self) -> str:
         """The proof in a sentence, without its full stop."""
         unit = self.kind.rate_unit
-        baseline = f"{self.baseline:,.4g} {unit}" if unit == "MiB/s" else f"{self.baseline:,.0f} {unit}"
+        baseline = format_limit(self.baseline, unit)
         if self.maximum <= self.baseline:
             return f"{self.instance_type} sustains its maximum of {baseline}, so its credits are never used"
         sustains = f"{baseline} that {self.instance_type} sustains"

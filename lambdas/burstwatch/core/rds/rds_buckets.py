@@ -23,6 +23,7 @@ from typing import Final
 
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.outlook import describe_outlook
+from burstwatch.core.buckets.units import format_limit
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, gp2_throughput_mib_s
 from burstwatch.core.instances.instance_buckets import (
@@ -189,7 +190,7 @@ def describe_class_limit(database: DbInstance, kind: BucketKind) -> str | None:
     verdict = "more than" if bucket.highest_drain_per_s else "no more than"
     return (
         f"its storage and root volume serve {served + root:,} {kind.rate_unit} at most, {verdict} the"
-        f" {bucket.refill_per_s:,.4g} {kind.rate_unit} that {database.instance_class} sustains"
+        f" {format_limit(bucket.refill_per_s, kind.rate_unit)} that {database.instance_class} sustains"
     )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
+from burstwatch.core.buckets.units import format_limit
 from burstwatch.core.ebs.hdd_bucket import HDD_RATES, hdd_bucket
 from burstwatch.core.ebs.instance_bottleneck import (
     EMPTY_PCT,
@@ -114,20 +115,26 @@ def describe_demand(
     """The measured load; if its credits are empty and held it back, the load that its volumes can serve."""
     is_iops = kind.rate_unit == "IOPS"
     baseline = limits.baseline_iops if is_iops else limits.baseline_throughput_mib_s
-    sustained = f"{baseline:,.4g} {kind.rate_unit}"
+    sustained = format_limit(baseline, kind.rate_unit)
     measured = load.iops if is_iops else load.mib_s
     if measured is None:
         return SustainedNeed(load, sustained)
     possible = possible_load(load, limits, volumes, is_out_of_iops=is_iops) if is_empty else None
     if possible is None:
         is_met = measured < HELD_BACK_SHARE * baseline
-        return SustainedNeed(load, f"{sustained}, and its volumes served up to {measured:,.4g}", is_met)
-    highest = possible.iops if is_iops else possible.mib_s
+        return SustainedNeed(
+            load, f"{sustained}, and its volumes served up to {_format_number(measured, kind)}", is_met
+        )
+    highest = (possible.iops if is_iops else possible.mib_s) or 0.0
     return SustainedNeed(
         possible,
-        f"{sustained}. It was held to that, so what it wants is not known: up to {highest:,.4g} by the limits"
-        " of its volumes and of its type",
+        f"{sustained}. It was held to that, so what it wants is not known: up to"
+        f" {_format_number(highest, kind)} by the limits of its volumes and of its type",
     )
+
+
+def _format_number(rate: float, kind: BucketKind) -> str:
+    return f"{rate:,.0f}" if kind.rate_unit == "IOPS" else f"{round(rate, 1):,.10g}"
 
 
 def advise_instance(

@@ -26,8 +26,8 @@ VOLUMES = tuple(
 )
 
 
-def advice(balance_pct, iops):
-    instance = an_instance(ceilings=VOLUMES)
+def advice(balance_pct, iops, limits=M5_LARGE):
+    instance = an_instance(ceilings=VOLUMES, limits=limits)
     assessment = Assessment(
         resource=instance,
         kind=INSTANCE_IO,
@@ -36,7 +36,7 @@ def advice(balance_pct, iops):
     )
     load = InstanceLoad(iops=iops, mib_s=iops / 256)
     recommendation = advise_instance(
-        assessment, instance, M5_LARGE, load, FAMILY, AwsLocation(region="us-east-1")
+        assessment, instance, limits, load, FAMILY, AwsLocation(region="us-east-1")
     )
     return recommendation.action, recommendation.reasons[0]
 
@@ -70,3 +70,8 @@ def test_a_load_below_the_baseline_needs_no_larger_type():
     assert reason == (
         "m5.large sustains 3,600 IOPS, and its volumes served up to 1,200: no larger type is needed for that"
     )
+
+
+def test_tens_of_thousands_of_operations_are_written_in_full():
+    _, reason = advice(40.0, 14_321.4, FAMILY["m5.2xlarge"])
+    assert reason.startswith("m5.large sustains 12,000 IOPS, and its volumes served up to 14,321; no larger")
