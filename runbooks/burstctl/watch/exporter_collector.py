@@ -225,7 +225,9 @@ def _bucket_values(
     yield MetricValue(exporter_metrics.BUCKET_LEVEL, 1, (*labels, *level_labels))
     values = {
         exporter_metrics.BUCKET_BALANCE: None if assessment.sample is None else assessment.sample.value / 100,
-        exporter_metrics.BUCKET_DRAIN: forecast.drain_per_s if forecast else None,
+        exporter_metrics.BUCKET_DRAIN: forecast.drain_per_s
+        if forecast and assessment.bucket.is_known
+        else None,
         exporter_metrics.BUCKET_TIME_TO_EMPTY: forecast.time_to_empty_s if forecast else None,
         exporter_metrics.BUCKET_SOONEST_EMPTY: forecast.soonest_empty_s if forecast else None,
     }
