@@ -22,7 +22,13 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_types import GP3_MIN_MIB_S, TYPE_LIMITS
 from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.instances.instance import Instance
-from burstwatch.core.instances.larger_type import HELD_BACK_SHARE, InstanceLoad, larger_types, possible_load
+from burstwatch.core.instances.larger_type import (
+    HELD_BACK_SHARE,
+    InstanceLoad,
+    larger_types,
+    other_families,
+    possible_load,
+)
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.text import format_usd
 
@@ -157,7 +163,13 @@ def advise_instance(
         )
     types = larger_types(limits, demand.load, family)
     if not types:
-        reason = f"{baseline}; no larger type of its family is known to sustain that"
+        simulate = (
+            f"burstctl simulate {instance.instance_id} --types '{other_families(instance.instance_type)}'"
+        )
+        reason = (
+            f"{baseline}; no larger type of its family is known to sustain that: to look in others, run"
+            f" {simulate} --region {location.region}"
+        )
         return Recommendation(
             action=LESS_IO_OR_OTHER_TYPE,
             reasons=(reason,),
