@@ -70,7 +70,7 @@ def test_what_need_not_be_read_has_a_reason(changes, kind, reason):
         (
             {"ceilings": TWO_VOLUMES},
             INSTANCE_THROUGHPUT,
-            "its 2 volumes serve 250 MiB/s at most, more than the 77.49 MiB/s that m5.large sustains",
+            "its 2 volumes serve 250 MiB/s at most, more than the 77.5 MiB/s that m5.large sustains",
         ),
         (
             {"ceilings": None},
