@@ -112,7 +112,9 @@ def resource_facts(decision: Decision, fleet_report: FleetReport) -> list[tuple[
     ]
     if assessment.age_s is not None and assessment.credits_left is not None:
         age = format_duration(assessment.age_s)
-        facts.append(("Reading", f"{_amount_text(assessment, assessment.credits_left)}, {age} old"))
+        is_known = assessment.bucket.is_known
+        amount = f"{_amount_text(assessment, assessment.credits_left)}, " if is_known else ""
+        facts.append(("Reading", f"{amount}{age} old"))
     if assessment.consumed_read_iops is not None and assessment.consumed_write_iops is not None:
         reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
         facts.append(("Served", f"{reads:,.0f} reads/s and {writes:,.0f} writes/s, newest five minutes"))

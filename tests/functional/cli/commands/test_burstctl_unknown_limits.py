@@ -1,5 +1,6 @@
 """Instances and database classes whose limits EC2 does not describe: their balance is read and judged."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -69,3 +70,12 @@ def test_a_database_class_is_judged_by_its_balance_and_no_number_is_made_up(cli,
     alerts = " ".join(cli.run("watch", "--once").err.split())
     assert "WARNING: db:orders EBS I/O credits: empty in" in alerts
     assert f"{unknown}: {RULE}." in alerts
+
+
+def test_the_page_of_the_report_has_the_balance_and_no_made_up_number(cli, lab):
+    add_draining_instance(lab, io_pct=90)
+    page = cli.directory / "report.html"
+    assert cli.run("report", "--html", page).code == 0
+    text = page.read_text(encoding="utf-8")
+    assert INSTANCE in text
+    assert not re.search(r"[0-9,]+ (operations|MiB), [0-9]+ min old", text)
