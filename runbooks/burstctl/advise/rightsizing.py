@@ -13,6 +13,7 @@ from math import ceil
 from typing import Final
 
 from burstctl.advise.usage import Peak, Usage
+from burstwatch.core.buckets.units import format_limit
 from burstwatch.core.ebs.demand import THROTTLED_SHARE, Demand
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.pricing import Configuration, PriceChange, PriceTable, VolumeType, usd_per_month
@@ -83,7 +84,10 @@ class DrainRisk(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """What a configuration must serve at least, and what it should serve if its type allows that."""
+    """What a configuration must serve at least, and what it should serve if its type allows that.
+
+    If it ``is_held_by_instance``, it should serve more, but the instance sustains no more than it has now.
+    """
 
     min_iops: float
     min_mib_s: float
@@ -91,6 +95,7 @@ class Requirement:
     mib_s: int
     is_throttled: bool
     reasons: tuple[str, ...]
+    is_held_by_instance: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,13 +283,26 @@ def derive_requirement(inputs: AdviceInput) -> Requirement:
     """What the volume needs, by what it was seen to serve and by what held it back."""
     min_iops, iops, iops_throttled, iops_reason = _required_iops(inputs)
     min_mib_s, mib_s, mib_s_throttled, mib_s_reason = _required_mib_s(inputs)
+    is_paid = inputs.current.volume_type is not VolumeType.GP2
+    is_held_by_instance = False
     if (instance := inputs.instance) is not None:
-        usable_iops = max(instance.max_iops, ceil(min_iops))
-        usable_mib_s = max(ceil(instance.max_throughput_mib_s), ceil(min_mib_s))
+        # What the instance serves only while it has credits is not worth paying for, beyond what is there.
+        lasting_iops = min(instance.max_iops, max(instance.baseline_iops, inputs.max_iops))
+        lasting_mib_s = min(
+            instance.max_throughput_mib_s, max(instance.baseline_throughput_mib_s, inputs.max_mib_s)
+        )
+        usable_iops, usable_mib_s = max(lasting_iops, ceil(min_iops)), ceil(max(lasting_mib_s, min_mib_s))
         if usable_iops < iops:
-            iops, iops_reason = usable_iops, f"{iops_reason}; the instance allows no more"
+            is_held_by_instance = lasting_iops < instance.max_iops
+            limit = _describe_instance_limit(instance.baseline_iops, "IOPS", is_lasting=is_held_by_instance)
+            iops, iops_reason = usable_iops, f"{iops_reason}; {limit}"
+            iops_throttled = iops_throttled and not (is_held_by_instance and is_paid)
         if usable_mib_s < mib_s:
-            mib_s, mib_s_reason = usable_mib_s, f"{mib_s_reason}; the instance allows no more"
+            is_held = lasting_mib_s < instance.max_throughput_mib_s
+            limit = _describe_instance_limit(instance.baseline_throughput_mib_s, "MiB/s", is_lasting=is_held)
+            mib_s, mib_s_reason = usable_mib_s, f"{mib_s_reason}; {limit}"
+            mib_s_throttled = mib_s_throttled and not (is_held and is_paid)
+            is_held_by_instance |= is_held
     return Requirement(
         min_iops=min_iops,
         min_mib_s=min_mib_s,
@@ -292,7 +310,14 @@ def derive_requirement(inputs: AdviceInput) -> Requirement:
         mib_s=mib_s,
         is_throttled=iops_throttled or mib_s_throttled,
         reasons=(f"{iops:,} IOPS: {iops_reason}.", f"{mib_s:,} MiB/s: {mib_s_reason}."),
+        is_held_by_instance=is_held_by_instance,
     )
+
+
+def _describe_instance_limit(baseline: float, unit: str, *, is_lasting: bool) -> str:
+    if not is_lasting:
+        return "the instance allows no more"
+    return f"its instance sustains only {format_limit(baseline, unit)}, so more would not help for long"
 
 
 def _required_iops(inputs: AdviceInput) -> tuple[float, int, bool, str]:
@@ -547,12 +572,8 @@ def _reasons(
         reasons.append(f"{shortfall[0].upper()}{shortfall[1:]}.")
     elif is_unchanged and shortfall is not None:
         reasons.append(f"No type that AWS offers at this size does better, although {shortfall}.")
-    elif is_unchanged and confidence_of(inputs.usage) in _INSUFFICIENT:
-        reasons.append("It has too little data, and no other type that is as fast costs less.")
-    elif is_unchanged and inputs.current.volume_type is VolumeType.GP2:
-        reasons.append("It never bursts, and no other type that serves this costs less.")
     elif is_unchanged:
-        reasons.append("Its type is right.")
+        reasons.append(_why_unchanged(inputs, requirement))
     if (
         alert_configuration := _alert_configuration(inputs, options, options[choice].configuration)
     ) is not None:
@@ -567,6 +588,18 @@ def _reasons(
     if inputs.flipped_from is not None:
         reasons.append(f"A flip made it so; before it was {inputs.flipped_from}.")
     return tuple(reasons)
+
+
+def _why_unchanged(inputs: AdviceInput, requirement: Requirement) -> str:
+    """Why a volume that lacks nothing stays as it is."""
+    if requirement.is_held_by_instance:
+        simulate = f"burstctl simulate {inputs.volume.instance_id}"
+        return f"Change the instance, not the volume: to find the type, run {simulate}."
+    if confidence_of(inputs.usage) in _INSUFFICIENT:
+        return "It has too little data, and no other type that is as fast costs less."
+    if inputs.current.volume_type is VolumeType.GP2:
+        return "It never bursts, and no other type that serves this costs less."
+    return "Its type is right."
 
 
 def _risks(inputs: AdviceInput, requirement: Requirement, target: Configuration) -> tuple[str, ...]:

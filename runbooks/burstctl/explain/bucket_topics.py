@@ -103,6 +103,8 @@ def _describe_balance(explanation: BucketExplanation) -> list[str]:
         f"{assessment.sample.value:.1f} % of {_in_unit(assessment, assessment.bucket.capacity):,.0f} ="
         f" {_in_unit(assessment, _credits_left(assessment)):,.0f} {_unit(assessment)}"
     )
+    if not assessment.bucket.is_known:
+        share = f"{assessment.sample.value:.1f} %"
     period_s = assessment.kind.period_s
     length = "minute" if period_s == PERIOD_S else f"{period_s // PERIOD_S} minutes"
     period = f"the {length} that ended {format_time(assessment.sample.end_at_s, explanation.now_s)} UTC"
@@ -139,6 +141,9 @@ def _describe_bound(explanation: BucketExplanation, forecast: Forecast) -> list[
     )
     credits_left = _in_unit(assessment, _credits_left(assessment))
     worst_case = f"{credits_left:,.0f} / ({burst} - {refill}) = {lasting_s:,.0f} s"
+    if not bucket.is_known:
+        full_s = bucket.capacity / bucket.highest_drain_per_s
+        worst_case = f"{assessment.balance_pct:.1f} % of {full_s:,.0f} s = {lasting_s:,.0f} s"
     deduction = f"less the {assessment.age_s:,.0f} s since the datapoint"
     soonest_at = format_time(explanation.now_s + forecast.soonest_empty_s, explanation.now_s)
     model = ", by AWS's 30-minute rule" if assessment.kind.companion is not None else ""
@@ -164,6 +169,9 @@ def _drain_line(assessment: Assessment, drain: DrainRate, *, is_selected: bool) 
     depletion = "not falling" if empty_in_s is None else f"empty in {format_duration(empty_in_s)}"
     rate = round(_in_unit(assessment, drain.credits_per_s), 1 if assessment.kind.unit == BYTES else None) or 0
     span = f"over {drain.duration_s // 60} min"
+    if not assessment.bucket.is_known:
+        pct_per_hour = 3_600 * 100 * drain.credits_per_s / assessment.bucket.capacity
+        return f"{span}: {pct_per_hour:,.1f} %/h, {depletion}{' <-' if is_selected else ''}"
     return f"{span}: {rate:,} {_unit(assessment)}/s, {depletion}{' <-' if is_selected else ''}"
 
 
@@ -209,6 +217,8 @@ def _describe_estimate(explanation: BucketExplanation, forecast: Forecast) -> li
     drain = _in_unit(assessment, forecast.drain_per_s)
     digits = 1 if assessment.kind.unit == BYTES else 0
     division = f"{credits_left:,.0f} / {drain:,.{digits}f} = {lasting_s:,.0f} s"
+    if not assessment.bucket.is_known:
+        division = f"{lasting_s:,.0f} s at that pace"
     depletion = f"empty {_format_depletion(explanation.now_s, forecast.time_to_empty_s)}"
     earliest, latest = (
         _format_depletion(explanation.now_s, forecast.earliest_s),

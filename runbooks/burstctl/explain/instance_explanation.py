@@ -48,6 +48,7 @@ from burstwatch.core.watch.witness import (
     exceeded_minutes,
     exceeded_sentences,
     lead_sentences,
+    limits_sentences,
     reset_sentences,
 )
 
@@ -192,6 +193,8 @@ def _limit_when_empty(assessment: Assessment) -> str:
     if isinstance(assessment.resource, FileSystem):
         limit = limit_when_empty_per_s(assessment.resource.standard_bytes)
         return f"the limit of {rate_text(assessment, limit)}"
+    if not assessment.bucket.is_known:
+        return "a baseline that is not known"
     return f"the baseline of {rate_text(assessment, assessment.bucket.refill_per_s)}"
 
 
@@ -321,6 +324,8 @@ def describe_step(bucket: ExplainedBucket) -> list[str]:
         return ["find out why there is no balance: burstctl doctor"]
     if bucket.assessment.unknown_reason is UnknownReason.NEVER_EMPTY:
         return ["none: it is not read, because nothing can empty it"]
+    if forecast is None and limits_sentences(bucket.assessment):
+        return ["none: it has no balance that could run out, as far as is known"]
     if decision.recommendation is None or (forecast is not None and forecast.is_refilling):
         return [f"none: {decision.reason}"]
     return [f"you: {reason}" for reason in decision.recommendation.reasons]
@@ -330,7 +335,8 @@ def _limit_topics(explanation: InstanceExplanation, bucket: ExplainedBucket) -> 
     """The limits of the type, the capacity that they imply, and what the volumes can drain of it."""
     proof = drain_proof(explanation.instance, bucket.kind)
     if proof is None:
-        return []
+        unknown = limits_sentences(bucket.assessment) if bucket.assessment.forecast is not None else []
+        return [("Baseline", unknown)]
     unit, burst = bucket.kind.rate_unit, round(proof.maximum, 1)
     baseline = f"{round(proof.baseline, 1):,.10g}"
     if proof.maximum <= proof.baseline:
@@ -369,7 +375,7 @@ def describe_lead(bucket: ExplainedBucket) -> list[str]:
 def _describe_observations(explanation: InstanceExplanation, bucket: ExplainedBucket) -> list[str]:
     """The capacity that the load explains, and a reset to full."""
     capacity = capacity_sentences(bucket.assessment)
-    if not capacity:
+    if not capacity and bucket.assessment.bucket.is_known:
         capacity = ["Its balance fell too little to estimate the capacity from its load"]
     return [*capacity, *reset_sentences(bucket.assessment, explanation.now_s)]
 

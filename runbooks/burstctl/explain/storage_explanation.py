@@ -41,7 +41,7 @@ from burstwatch.core.text import format_instant, format_usd, sanitise
 from burstwatch.core.watch.efs_evidence import EfsEvidence
 from burstwatch.core.watch.pass_report import describe_database, describe_file_system
 from burstwatch.core.watch.rds_evidence import RdsEvidence
-from burstwatch.core.watch.witness import capitalise
+from burstwatch.core.watch.witness import capitalise, limits_sentences
 
 if TYPE_CHECKING:
     from documents.explanation import (
@@ -194,7 +194,7 @@ def _describe_load(evidence: StorageEvidence) -> list[str]:
     storage = evidence.storage_load
     lines = ["its load could not be read"]
     if storage.peak_mib_s is not None:
-        lines = [f"Its busiest minute of a day had {storage.peak_mib_s:,.3g} MiB/s"]
+        lines = [f"Its busiest minute of a day had {round(storage.peak_mib_s, 1):,.10g} MiB/s"]
     if storage.free_bytes is not None:
         lines.append(f"{format_size(storage.free_bytes)} of its storage are free")
     newest = evidence.series["cpu_credits"].newest if "cpu_credits" in evidence.series else None
@@ -277,7 +277,9 @@ def _describe_step(bucket: ExplainedBucket) -> list[str]:
 def _describe_limits(resource: FileSystem | DbInstance, bucket: ExplainedBucket) -> list[str]:
     """What it sustains and what it bursts to, and where the numbers come from."""
     assessment = bucket.assessment
-    if not assessment.bucket.capacity or (assessment.forecast is None and not assessment.is_fault):
+    if (unknown := limits_sentences(assessment)) and assessment.forecast is not None:
+        return unknown
+    if not assessment.bucket.is_known or (assessment.forecast is None and not assessment.is_fault):
         return []
     sustained = rate_text(assessment, assessment.bucket.refill_per_s)
     burst = rate_text(assessment, assessment.bucket.burst_per_s)

@@ -39,7 +39,7 @@ from burstwatch.core.text import (
 )
 from burstwatch.core.watch.api_cost import USD_PER_METRIC, usd_per_month_now
 from burstwatch.core.watch.decision import Decision
-from burstwatch.core.watch.pass_report import PassReport, urgency_of
+from burstwatch.core.watch.pass_report import PassReport, remembered_level, urgency_of
 
 _OUTCOME_LABELS: Final = {
     OutcomeStatus.FLIPPED: "flipped",
@@ -134,7 +134,7 @@ def print_next_for(report_options: Mapping[str, Sequence[str]], *reports: PassRe
     decision, report = decisions[0]
     options = report_options[report.region]
     resource = decision.assessment.resource
-    if not isinstance(resource, Volume) and decision.level.is_alerting:
+    if not isinstance(resource, Volume) and (decision.level.is_alerting or remembered_level(decision)):
         commands = [["which" if isinstance(resource, Instance) else "explain", resource.resource_id]]
     elif decision.level.is_alerting:
         commands = [["explain", decision.volume_id]]
@@ -172,18 +172,25 @@ def print_pass_line(report: PassReport, tick_at_s: int) -> None:
 
 
 def _describe_scope(report: PassReport) -> str:
-    """How much of the fleet a pass looked at, and the levels of the whole fleet."""
-    looked_at, fleet = len(report.decisions), report.fleet
+    """How much of the fleet a pass looked at, and the levels of the whole fleet, as far as they are known."""
+    resources, fleet = [decision.assessment.resource for decision in report.by_resource], report.fleet
     if fleet is None or fleet.watched is None:
-        levels = format_level_counts(report.decisions)
-        return f"looked at {format_count(looked_at, 'volume')}{levels and f': {levels}'}"
-    watched = max(fleet.watched, looked_at)
-    counts = ", ".join(
-        f"{fleet.by_level[level]:,} {level}"
-        for level in _LEVELS_BY_URGENCY
-        if isinstance(level, Level) and fleet.by_level.get(level)
-    )
-    return f"looked at {looked_at:,} of {format_count(watched, 'volume')}; fleet: {counts or 'empty'}"
+        counts = format_level_counts(report.by_resource)
+        return f"looked at {count_resources(resources)}{counts and f': {counts}'}"
+    others = [resource for resource in resources if not isinstance(resource, Volume)]
+    volume_count = len(resources) - len(others)
+    watched = max(fleet.watched, volume_count)
+    scope = [f"{volume_count:,} of {format_count(watched, 'volume')}"] if watched or not others else []
+    scope += [count_resources(others)] if others else []
+    volume_levels, other_levels = map(_format_levels, (fleet.by_level, fleet.other_by_level))
+    levels = [f"fleet: {volume_levels or 'empty'}"] if watched or not (others or other_levels) else []
+    levels += [f"other buckets: {other_levels}"] if other_levels else []
+    return "; ".join([f"looked at {', '.join(scope)}", *levels])
+
+
+def _format_levels(by_level: Mapping[Level, int]) -> str:
+    levels = (level for level in _LEVELS_BY_URGENCY if isinstance(level, Level))
+    return ", ".join(f"{by_level[level]:,} {level}" for level in levels if by_level.get(level))
 
 
 def print_holds(

@@ -20,7 +20,7 @@ from burstwatch.core.ebs.volume import Volume, can_burst
 from burstwatch.core.policy.policy import LevelPolicy, Mode
 from burstwatch.core.text import format_count, format_relative_time, format_rounded_duration, format_time
 from burstwatch.core.watch.decision import Decision
-from burstwatch.core.watch.pass_report import PassReport, urgency_of
+from burstwatch.core.watch.pass_report import PassReport, is_urgent, remembered_level, urgency_of
 
 MAX_ROWS: Final = 20
 """More resources than this are shown as far as they matter; the rest is counted."""
@@ -43,15 +43,6 @@ FIXED_LABEL: Final = "fixed"
 """A volume that its flip moved off burst credits."""
 UNWATCHED_LABEL: Final = "unwatched"
 """What has no bucket that can drain: a large gp2 volume, or a resource without burst credits."""
-
-_NOTHING_TO_LOSE: Final = frozenset(
-    {
-        UnknownReason.NOT_BURSTABLE_TYPE,
-        UnknownReason.NO_SUCH_BUCKET,
-        UnknownReason.NEVER_EMPTY,
-        UnknownReason.OTHER_THROUGHPUT_MODE,
-    }
-)
 
 _RECOVERED_PCT: Final = LevelPolicy().exhausted_leave_pct
 
@@ -83,7 +74,7 @@ def select_rows(reports: Sequence[PassReport], *, shows_all: bool) -> Selection:
         pairs = read
     if len(pairs) <= MAX_ROWS:
         return Selection([row_of(*pair) for pair in pairs], unread_notes)
-    is_important = [_is_urgent(decision) or is_flip_active(decision, report) for decision, report in pairs]
+    is_important = [is_urgent(decision) or is_flip_active(decision, report) for decision, report in pairs]
     important = list(compress(pairs, is_important))
     others = list(compress(pairs, map(not_, is_important)))
     at_watch = [pair for pair in others if pair[0].level is Level.WATCH]
@@ -96,8 +87,12 @@ def select_rows(reports: Sequence[PassReport], *, shows_all: bool) -> Selection:
 
 def has_nothing_to_lose(decision: Decision) -> bool:
     """Whether it is an instance, file system or database without a bucket that can drain."""
-    assessment = decision.assessment
-    return not isinstance(assessment.resource, Volume) and assessment.unknown_reason in _NOTHING_TO_LOSE
+    return not isinstance(decision.assessment.resource, Volume) and _rules_out_drain(decision)
+
+
+def _rules_out_drain(decision: Decision) -> bool:
+    reason = decision.assessment.unknown_reason
+    return reason is not None and reason.rules_out_drain
 
 
 def _is_unread(decision: Decision, report: PassReport) -> bool:
@@ -112,7 +107,7 @@ def level_label(decision: Decision) -> str:
         return CHANGING_LABEL
     if _is_fixed(decision):
         return FIXED_LABEL
-    return UNWATCHED_LABEL if decision.assessment.unknown_reason in _NOTHING_TO_LOSE else str(decision.level)
+    return UNWATCHED_LABEL if _rules_out_drain(decision) else str(decision.level)
 
 
 def describe_depletion(decision: Decision, now_s: float, width: int | None = None) -> str:
@@ -137,7 +132,7 @@ def row_of(decision: Decision, report: PassReport) -> Row:
         name=partial(_format_name, decision),
         level=level_label(decision),
         style=_level_style(decision),
-        is_calm=not (flip or is_critical or _is_urgent(decision) or decision.level is Level.WATCH),
+        is_calm=not (flip or is_critical or is_urgent(decision) or decision.level is Level.WATCH),
         is_alerting=decision.level.is_alerting,
         balance_pct=assessment.balance_pct,
         forecast=partial(describe_depletion, decision, report.now_s),
@@ -152,7 +147,9 @@ def row_of(decision: Decision, report: PassReport) -> Row:
 
 
 def _format_drain(assessment: Assessment, drain_per_s: float) -> str:
-    """Credits per second; bytes are too many to be read, so they are in MiB."""
+    """Credits per second, or "" if not known; bytes are too many to be read, so they are in MiB."""
+    if not assessment.bucket.is_known:
+        return ""
     if assessment.kind.unit != BYTES:
         return f"{drain_per_s:,.0f}".replace("-0", "0")
     rate = format_rate(abs(drain_per_s)).removesuffix("/s")
@@ -176,8 +173,9 @@ def _mode(decision: Decision) -> str:
 def _depletion_forms(decision: Decision, now_s: float) -> tuple[str, ...]:
     """What to say of the time when it is empty, from the longest form to the shortest."""
     assessment = decision.assessment
-    if assessment.unknown_reason is not None:
-        return (assessment.unknown_reason.label,)
+    if (reason := assessment.unknown_reason) is not None:
+        last_level = remembered_level(decision)
+        return (f"{reason.label}; was {last_level}", reason.label) if last_level else (reason.label,)
     assert assessment.forecast is not None
     return _refill_forms(decision) if assessment.forecast.is_refilling else _drain_forms(decision, now_s)
 
@@ -216,10 +214,6 @@ def _refill_forms(decision: Decision) -> tuple[str, ...]:
         return f"empty, refilling ({recovery})", "empty, refilling"
     full = format_rounded_duration((bucket.capacity - credits_left) / rate)
     return f"refilling, full in {full}", "refilling"
-
-
-def _is_urgent(decision: Decision) -> bool:
-    return decision.level.is_alerting or decision.assessment.is_fault
 
 
 def _hidden_notes(hidden: Sequence[Decision]) -> list[str]:
@@ -261,8 +255,8 @@ def _flow_forms(decision: Decision) -> tuple[str, ...]:
     drain = assessment.forecast.drain_per_s if assessment.forecast else None
     baseline = _baseline_text(assessment)
     if decision.level is Level.EXHAUSTED and not decision.is_changing:
-        return f"throttled to baseline {baseline}", "throttled"
-    if drain is None or not round(drain):
+        return (f"throttled to baseline {baseline}", "throttled") if baseline else ("throttled",)
+    if drain is None or not round(drain) or not assessment.bucket.is_known:
         return (f"baseline {baseline}" if baseline else "",)
     rate = f"{'drains' if drain > 0 else 'refills'} {_format_drain(assessment, abs(drain))}/s"
     return f"{rate}, baseline {baseline}", rate
@@ -280,7 +274,7 @@ def _baseline_text(assessment: Assessment) -> str:
     if assessment.kind is EBS_IO:
         return f"{assessment.baseline_iops:,}"
     bucket = assessment.bucket
-    return format_limit(bucket.refill_per_s, assessment.kind.rate_unit) if bucket.capacity else ""
+    return format_limit(bucket.refill_per_s, assessment.kind.rate_unit) if bucket.is_known else ""
 
 
 def _is_fixed(decision: Decision) -> bool:

@@ -46,7 +46,7 @@ from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.text import format_usd
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 from burstwatch.core.watch.decision import Decision
-from burstwatch.core.watch.pass_report import PassReport, urgency_of
+from burstwatch.core.watch.pass_report import PassReport, is_urgent, urgency_of
 from burstwatch.wiring.bootstrap import WORKERS, build_client
 from burstwatch.wiring.settings import SettingsError
 
@@ -284,7 +284,7 @@ class _ReportBuilder:
         """The lower, the more important it is that the resource has details."""
         has_activities = any(not activity.is_secondary for activity in self._activities_of(decision))
         conditions = {
-            _DetailPriority.URGENT: decision.level.is_alerting or decision.assessment.is_fault,
+            _DetailPriority.URGENT: is_urgent(decision),
             _DetailPriority.FLIPPING: is_flip_active(decision, self.pass_report),
             _DetailPriority.ACTIVE: has_activities,
             _DetailPriority.WATCHED: decision.level is Level.WATCH or decision.flip is not None,

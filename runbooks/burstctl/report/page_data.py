@@ -112,7 +112,9 @@ def resource_facts(decision: Decision, fleet_report: FleetReport) -> list[tuple[
     ]
     if assessment.age_s is not None and assessment.credits_left is not None:
         age = format_duration(assessment.age_s)
-        facts.append(("Reading", f"{_amount_text(assessment, assessment.credits_left)}, {age} old"))
+        is_known = assessment.bucket.is_known
+        amount = f"{_amount_text(assessment, assessment.credits_left)}, " if is_known else ""
+        facts.append(("Reading", f"{amount}{age} old"))
     if assessment.consumed_read_iops is not None and assessment.consumed_write_iops is not None:
         reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
         facts.append(("Served", f"{reads:,.0f} reads/s and {writes:,.0f} writes/s, newest five minutes"))
@@ -188,12 +190,12 @@ def _row(decision: Decision, fleet_report: FleetReport) -> dict[str, Any]:
         "empty_s": rounded_or_none(forecast.time_to_empty_s if forecast else None),
         "drain": rounded_or_none(
             to_rate_unit(kind, forecast.drain_per_s)
-            if forecast and forecast.drain_per_s is not None
+            if forecast and forecast.drain_per_s is not None and bucket.is_known
             else None
         ),
         "unit": "" if counts_operations(kind) else rate_unit_of(kind).removesuffix("/s"),
         "bucket": "" if volume else kind.credits,
-        "baseline": round(to_rate_unit(kind, bucket.refill_per_s), 1) if bucket.capacity else None,
+        "baseline": round(to_rate_unit(kind, bucket.refill_per_s), 1) if bucket.is_known else None,
         "mode": str(decision.volume_settings.mode),
         "mark": describe_flip_status(decision, fleet_report.pass_report),
         "tags": _format_tags(resource),
@@ -211,7 +213,7 @@ def _amount_text(assessment: Assessment, amount: float) -> str:
 def describe_baseline(assessment: Assessment) -> str:
     """``baseline 300 IOPS``; empty if the limits are not known."""
     bucket = assessment.bucket
-    return f"baseline {rate_text(assessment, bucket.refill_per_s)}" if bucket.capacity else ""
+    return f"baseline {rate_text(assessment, bucket.refill_per_s)}" if bucket.is_known else ""
 
 
 def _format_tags(resource: Resource) -> list[str]:

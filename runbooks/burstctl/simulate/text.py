@@ -14,6 +14,7 @@ from burstctl.simulate.collect import SimulationReport
 from burstctl.simulate.simulation import EmptySpell, InstanceBucket, SimulationResult
 from burstctl.simulate.study import Fall, Study, TypeStudy
 from burstwatch.core.durations import DAY_S, format_duration_literal
+from burstwatch.core.instances.larger_type import other_families
 from burstwatch.core.text import format_clock, format_count, format_duration, format_usd, sanitise
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 
@@ -32,7 +33,7 @@ def render_report(report: SimulationReport) -> str:
     topics = [
         ("Answer", _answer(study)),
         ("Lowest", [_describe_lowest(study.target)]),
-        ("Enough", [_describe_smallest(study)]),
+        ("Enough", [_describe_smallest(report)]),
         ("Volumes", _describe_volumes(report)),
         ("Plan", _describe_plan(study)),
     ]
@@ -167,10 +168,15 @@ def _describe_lowest(study: TypeStudy) -> str:
     return "; ".join(parts)
 
 
-def _describe_smallest(study: Study) -> str:
+def _describe_smallest(report: SimulationReport) -> str:
+    study = report.study
     smallest = study.smallest
     if not smallest:
-        return f"None of the {format_count(len(study.candidates), 'type')} looked at: see --types for others."
+        none = f"None of the {format_count(len(study.candidates), 'type')} looked at"
+        if report.request.patterns:
+            return f"{none}: see --types for others."
+        patterns = other_families(study.target.name)
+        return f"{none}. To look in other families: --types '{patterns}'."
     if study.throttled_s:
         names = ", ".join(item.name for item in smallest)
         sustaining = study.sustaining

@@ -19,7 +19,7 @@ from burstwatch.core.ledger.flip_state import Flip
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.fleet_summary import FleetSummary
-from burstwatch.core.watch.pass_report import PassReport, urgency_of
+from burstwatch.core.watch.pass_report import PassReport, is_urgent, urgency_of
 
 _MIN_RETENTION_S: Final = 300  # as for a volume that is looked at every five minutes
 _SLACK_S: Final = 60  # for a pass that is late
@@ -170,7 +170,7 @@ class FleetCollector:
 
 def _has_own_metrics(decision: Decision) -> bool:
     is_flipped = decision.flip is not None and not decision.flip.is_settled
-    return is_flipped or decision.assessment.is_fault or decision.level.rank >= Level.WATCH.rank
+    return is_flipped or is_urgent(decision) or decision.level is Level.WATCH
 
 
 def _volume_metrics(decision: Decision, report: PassReport) -> _VolumeMetrics:
@@ -230,7 +230,9 @@ def _bucket_values(
     yield MetricValue(exporter_metrics.BUCKET_LEVEL, 1, (*labels, *level_labels))
     values = {
         exporter_metrics.BUCKET_BALANCE: None if assessment.sample is None else assessment.sample.value / 100,
-        exporter_metrics.BUCKET_DRAIN: forecast.drain_per_s if forecast else None,
+        exporter_metrics.BUCKET_DRAIN: forecast.drain_per_s
+        if forecast and assessment.bucket.is_known
+        else None,
         exporter_metrics.BUCKET_TIME_TO_EMPTY: forecast.time_to_empty_s if forecast else None,
         exporter_metrics.BUCKET_SOONEST_EMPTY: forecast.soonest_empty_s if forecast else None,
     }

@@ -9,7 +9,7 @@ from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.text import format_duration, format_time
-from burstwatch.core.watch.witness import capacity_sentences, capitalise, reset_sentences
+from burstwatch.core.watch.witness import capacity_sentences, capitalise, limits_sentences, reset_sentences
 
 AT_LIMIT_SHARE: Final = 0.95
 """A judgement: a load of this share of its limit is at it. Sums of a minute hide the bursts within it."""
@@ -101,9 +101,11 @@ def judge_credits(
         return replace(limit, evidence=(capitalise(scope.unused),))
     if proof is not None:
         return replace(limit, state=LimitState.NEVER, evidence=(capitalise(proof),))
-    if assessment.unknown_reason is not None or baseline is None:
+    if assessment.unknown_reason is not None:
         return replace(limit, state=LimitState.UNKNOWN, evidence=(_why_unread(assessment),))
     limit = _with_balance(limit, assessment)
+    if baseline is None:
+        return _judge_unknown_limit(limit, assessment, scope)
     if has_no_credits(assessment, scope):
         return _judge_used_credits(limit, assessment, load, exceeded, scope)
     return _judge_credits_left(limit, assessment, load, scope)
@@ -120,6 +122,15 @@ def _with_balance(limit: Limit, assessment: Assessment) -> Limit:
         time_to_empty_s=assessment.forecast.time_to_empty_s,
         soonest_empty_s=assessment.forecast.soonest_empty_s,
     )
+
+
+def _judge_unknown_limit(limit: Limit, assessment: Assessment, scope: Scope) -> Limit:
+    """Credits of a type whose limits are not known: the balance shows when they are used up."""
+    is_empty = has_no_credits(assessment, scope)
+    balance, unknown = _describe_balance(assessment, scope), limits_sentences(assessment)
+    trend = () if is_empty else _trend(limit, assessment, scope)
+    state = LimitState.NOW if is_empty else limit.state
+    return replace(limit, state=state, is_empty=is_empty, evidence=(balance, *trend, *unknown))
 
 
 def _judge_credits_left(limit: Limit, assessment: Assessment, load: Load, scope: Scope) -> Limit:

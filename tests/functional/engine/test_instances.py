@@ -352,15 +352,51 @@ def reasons(report):
     }
 
 
-def test_an_unknown_type_has_no_bucket_and_is_reported_once(aws, watch, recorder):
-    aws.add(instance_type="z9.huge")
+def test_an_unknown_type_that_publishes_no_balance_has_no_bucket_and_no_alert(aws, watch, recorder):
+    aws.add(instance_type="z9.huge")  # nor a companion, as of a type without Nitro
     report = evaluate_fleet(watch, now_s=aws.now_s)
     assert set(reasons(report).values()) == {UnknownReason.NO_SUCH_BUCKET}
-    assert report.decisions[0].assessment.unknown_because == "EC2 shows no EBS limits of z9.huge"
-    tick(watch, aws, 60)
+    assert {decision.assessment.unknown_because for decision in report.decisions} == {
+        f"EC2 shows no EBS limits of z9.huge, and CloudWatch has no {metric} of it"
+        for metric in ("EBSIOBalance%", "EBSByteBalance%")
+    }
+    tick(watch, aws, 4 * 24 * 60)
     assert recorder.alerts == []
-    assert watch.ledger.states() == {}
-    assert sum(aws.read_metrics.values()) == 0
+    aws.read_metrics.clear()
+    tick(watch, aws, 24 * 60)
+    assert aws.read_metrics["EBSIOBalance%"] == 1
+
+
+def test_the_balance_of_an_unknown_type_is_judged_by_what_a_full_bucket_lasts_at_least(aws, watch, recorder):
+    aws.add(instance_type="z9.huge")
+    calm(aws)
+    tick(watch, aws, 20)
+    assert recorder.alerts == []
+    drains_from_s = aws.now_s
+    aws.balances["i-0a1", "EBSIOBalance%"] = falling(0.5, since_s=drains_from_s)
+    aws.sums = {"EBSReadOps": constant(300 * 1_000), "EBSWriteOps": constant(300 * 4_873)}
+    tick(watch, aws, 240)
+    alerts = [alert for alert in recorder.alerts if not alert.is_reminder]
+    assert [alert.level for alert in alerts] == [Level.WARNING, Level.CRITICAL, Level.EXHAUSTED]
+    warning, exhausted = alerts[0], alerts[-1]
+    assert drains_from_s + 200 * 60 - warning.at_s >= 30 * 60
+    text = " ".join(format_sentences(warning))
+    assert (
+        "EC2 shows no EBS limits of z9.huge: its balance is judged by AWS's rule that a full bucket lasts"
+        " 30 min at least." in text
+    )
+    assert "IOPS" not in text
+    assert "operations" not in text
+    assert warning.action.startswith("reduce its I/O, or move it to an instance type with")
+    assert "throttled to its baseline, which is not known" in format_title(exhausted)
+    [bucket] = [item for item in describe_buckets(watch, aws) if item["bucket"] == "instance-io"]
+    unknown = ("capacity", "refill_per_s", "highest_drain_per_s", "drain_per_s", "observed_capacity")
+    assert bucket["level"] == "exhausted"
+    assert {bucket[name] for name in unknown} == {None}
+
+
+def describe_buckets(watch, aws):
+    return assess_volumes(watch, now_s=aws.now_s).to_document()["instances"][0]["buckets"]
 
 
 def first_alert_at_s(aws, watch, recorder, level, hours=26):

@@ -356,13 +356,13 @@ def describe_names(volume: Volume) -> "NamesDocument":
 
 def describe_reading(assessment: Assessment) -> "AlertReadingDocument":
     """What was read of the volume, as alerts carry it."""
-    sample = assessment.sample
+    sample, is_known = assessment.sample, assessment.bucket.is_known
     return {
         "burst_balance_pct": assessment.balance_pct,
-        "credits": rounded_or_none(assessment.credits_left),
+        "credits": rounded_or_none(assessment.credits_left if is_known else None),
         "baseline_iops": baseline_iops_or_none(assessment),
         "unit": assessment.kind.unit,
-        "baseline": round(assessment.bucket.refill_per_s, 1),
+        "baseline": round(assessment.bucket.refill_per_s, 1) if is_known else None,
         "baseline_unit": assessment.kind.rate_unit,
         "datapoint_at": format_instant(sample.end_at_s) if sample else None,
         "datapoint_age_s": rounded_or_none(assessment.age_s),
@@ -378,13 +378,13 @@ def baseline_iops_or_none(assessment: Assessment) -> int | None:
 
 def describe_forecast(assessment: Assessment, now_s: float) -> "ForecastDocument":
     """When the volume's credits are exhausted, in seconds from ``now_s`` and as instants."""
-    forecast = assessment.forecast
+    forecast, is_known = assessment.forecast, assessment.bucket.is_known
     time_to_empty_s = forecast.time_to_empty_s if forecast else None
     soonest_empty_s = forecast.soonest_empty_s if forecast else None
     earliest_s = forecast.earliest_s if forecast else None
     latest_s = forecast.latest_s if forecast else None
     return {
-        "drain_per_s": tenths_or_none(forecast.drain_per_s if forecast else None),
+        "drain_per_s": tenths_or_none(forecast.drain_per_s if forecast and is_known else None),
         "time_to_empty_s": rounded_or_none(time_to_empty_s),
         "soonest_empty_s": rounded_or_none(soonest_empty_s),
         "earliest_s": rounded_or_none(earliest_s),
@@ -403,7 +403,7 @@ def _instant_in(duration_s: float | None, now_s: float) -> str | None:
 def describe_evidence(assessment: Assessment, episode: DrainEpisode | None = None) -> dict[str, Any]:
     """What the alert rests on: how the balance went, the drain over each horizon, the operations served."""
     forecast = assessment.forecast
-    drain_rates = forecast.drain_rates if forecast else ()
+    drain_rates = forecast.drain_rates if forecast and assessment.bucket.is_known else ()
     return {
         "drain_per_s_by_horizon": {
             f"{rate.duration_s // 60}m": round(rate.credits_per_s, 1) for rate in drain_rates
@@ -685,6 +685,8 @@ def _credits(alert: Alert) -> str:
 
 def _format_baseline(reading: Mapping[str, Any]) -> str:
     """``300 IOPS``; an alert of the first version has no unit."""
+    if reading["baseline"] is None and reading["baseline_iops"] is None:
+        return "its baseline, which is not known"
     if reading["baseline"] is None:
         return f"{reading['baseline_iops']:,} IOPS"
     return format_limit(reading["baseline"], reading["baseline_unit"])

@@ -44,6 +44,11 @@ class UnknownReason(StrEnum):
     def is_fault(self) -> bool:
         return self in _FAULTS
 
+    @property
+    def rules_out_drain(self) -> bool:
+        """Whether it means that no credits can run out, not that they are not known."""
+        return self in _WITHOUT_DRAIN
+
 
 _DESCRIPTIONS: Final = {
     UnknownReason.DETACHED: ("detached", "it is not attached"),
@@ -65,6 +70,14 @@ _DESCRIPTIONS: Final = {
     UnknownReason.READ_FAILED: ("could not be read", "reading it failed"),
 }
 _FAULTS: Final = frozenset({UnknownReason.TELEMETRY_GAP, UnknownReason.READ_FAILED})
+_WITHOUT_DRAIN: Final = frozenset(
+    {
+        UnknownReason.NOT_BURSTABLE_TYPE,
+        UnknownReason.NO_SUCH_BUCKET,
+        UnknownReason.NEVER_EMPTY,
+        UnknownReason.OTHER_THROUGHPUT_MODE,
+    }
+)
 _MAX_OPERATIONS_AGE_S: Final = 600
 """Older operations say nothing about the present load; twice ``metric_lag``, so late datapoints count."""
 STOPPED_STATES: Final = frozenset({"stopping", "stopped", "shutting-down", "terminated"})

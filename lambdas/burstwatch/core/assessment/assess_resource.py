@@ -5,7 +5,12 @@ from typing import Final
 
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.resource import AdvisedResource, type_name_of
-from burstwatch.core.assessment.resource_buckets import bucket_or_unknown, started_at, why_not_polled
+from burstwatch.core.assessment.resource_buckets import (
+    bucket_or_unknown,
+    started_at,
+    why_limits_unknown,
+    why_not_polled,
+)
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.forecast import forecast
 from burstwatch.core.buckets.series import PERIOD_S, Series
@@ -88,7 +93,7 @@ def assess_resource(
     newest = closed.newest
     if newest is None or now_s - newest.end_at_s >= telemetry.gap_after.total_seconds():
         return unknown(*_missing_datapoint_reason(resource, kind, reading, now_s=now_s, telemetry=telemetry))
-    reset_at_s = find_reset(closed, bucket) if kind.companion else None
+    reset_at_s = find_reset(closed, bucket) if kind.companion and bucket.is_known else None
     balance = closed if reset_at_s is None else closed.since(reset_at_s)
     age_s = max(0.0, now_s - newest.end_at_s)
     return Assessment(
@@ -147,6 +152,9 @@ def _missing_datapoint_reason(
             f"no datapoint; AWS publishes {kind.metric} for basic monitoring only, and it has detailed",
         )
     is_published = reading.earlier is None or bool(reading.earlier.since(known_since_s))
+    limits_unknown = why_limits_unknown(resource, kind)
+    if limits_unknown and not is_published:
+        return UnknownReason.NO_SUCH_BUCKET, f"{limits_unknown}, and CloudWatch has no {kind.metric} of it"
     if reading.publishes_others and not is_published:
         others = f"CloudWatch has other metrics of it and no {kind.metric}"
         return UnknownReason.NO_SUCH_BUCKET, f"{others}: {type_name_of(resource)} is taken to have none"

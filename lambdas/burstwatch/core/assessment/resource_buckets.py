@@ -12,7 +12,12 @@ from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.efs.efs_bucket import EFS_KINDS, efs_bucket, no_bucket_reason
 from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.instances.instance import Instance
-from burstwatch.core.instances.instance_buckets import INSTANCE_KINDS, drain_proof, instance_bucket
+from burstwatch.core.instances.instance_buckets import (
+    INSTANCE_KINDS,
+    UNKNOWN_LIMITS_BUCKET,
+    drain_proof,
+    instance_bucket,
+)
 from burstwatch.core.instances.larger_type import size_rank
 from burstwatch.core.rds.db_instance import DbInstance
 from burstwatch.core.rds.rds_buckets import (
@@ -23,12 +28,13 @@ from burstwatch.core.rds.rds_buckets import (
     no_class_bucket_reason,
     no_storage_bucket_reason,
     not_running_reason,
+    unknown_class_limits,
 )
 from burstwatch.core.resource_type import ResourceType
 
 _LARGEST_WITH_BALANCE: Final = size_rank("m5.4xlarge")
-_UNKNOWN_BUCKET: Final = Bucket(capacity=0, refill_per_s=1, burst_per_s=1, is_inferred=True)
-"""Stands for the bucket of a type whose limits are not known: nothing is computed from it."""
+_NO_BUCKET: Final = Bucket(capacity=0, refill_per_s=1, burst_per_s=1, is_inferred=True, is_known=False)
+"""Stands for a bucket that a resource does not have: nothing is computed from it."""
 
 
 class NotPolled(NamedTuple):
@@ -65,8 +71,23 @@ def find_bucket(resource: AdvisedResource, kind: BucketKind) -> Bucket | None:
 
 
 def bucket_or_unknown(resource: AdvisedResource, kind: BucketKind) -> Bucket:
-    """The same; without one, a bucket with a capacity of 0."""
-    return find_bucket(resource, kind) or _UNKNOWN_BUCKET
+    """The same; without one, a bucket whose capacity is not known, and 0 if it has none."""
+    if why_limits_unknown(resource, kind) is not None:
+        return UNKNOWN_LIMITS_BUCKET
+    return find_bucket(resource, kind) or _NO_BUCKET
+
+
+def why_limits_unknown(resource: AdvisedResource, kind: BucketKind) -> str | None:
+    """Why the limits behind a bucket are not known, in a sentence; None if they are, or if it has none.
+
+    Such a type may have the bucket: that CloudWatch has its balance is the proof.
+    """
+    if isinstance(resource, Instance) and resource.limits is None:
+        return f"EC2 shows no EBS limits of {resource.instance_type}"
+    is_class = isinstance(resource, DbInstance) and kind is not RDS_IO and not resource.is_aurora
+    if isinstance(resource, DbInstance) and is_class and resource.limits is None:
+        return unknown_class_limits(resource)
+    return None
 
 
 def why_not_polled(resource: AdvisedResource, kind: BucketKind) -> NotPolled | None:
@@ -86,8 +107,7 @@ def _why_instance_not_polled(instance: Instance, kind: BucketKind) -> NotPolled 
         return NotPolled(UnknownReason.READ_FAILED, instance.limits_error)
     proof = drain_proof(instance, kind)
     if proof is None:
-        detail = f"EC2 shows no EBS limits of {instance.instance_type}"
-        return NotPolled(UnknownReason.NO_SUCH_BUCKET, detail)
+        return None
     if proof.maximum <= proof.baseline:
         return NotPolled(UnknownReason.NO_SUCH_BUCKET, proof.describe())
     return NotPolled(UnknownReason.NEVER_EMPTY, proof.describe()) if proof.cannot_drain else None
@@ -100,7 +120,7 @@ def _why_database_not_polled(database: DbInstance, kind: BucketKind) -> NotPolle
         else no_class_bucket_reason(database, database.limits)
     )
     limits_error = None if kind is RDS_IO else database.limits_error
-    if no_bucket_reason and limits_error is None:
+    if no_bucket_reason and limits_error is None and why_limits_unknown(database, kind) is None:
         return NotPolled(UnknownReason.NO_SUCH_BUCKET, no_bucket_reason)
     if idle_reason := not_running_reason(database):
         reason = UnknownReason.TOO_NEW if database.is_starting else UnknownReason.INSTANCE_STOPPED

@@ -38,14 +38,16 @@ class Bucket:
     refill of an empty file system, which earns nothing. Example: a gp2 volume of
     100 GiB has a capacity of 5.4 million I/O credits, refills 300 and spends at most 3,000 a second. So a
     full bucket lasts at least 5,400,000 / (3,000 - 300) = 2,000 s. If the capacity ``is_inferred``, AWS does
-    not document it. ``time_scale`` is how many times longer it lasts than the bucket of a gp2 volume: the
-    spans over which a drain is measured are longer by as much.
+    not document it. If it is not ``is_known``, the amounts and rates mean nothing by themselves, only
+    shares of the capacity and times do. ``time_scale`` is how many times longer it lasts than the bucket of a
+    gp2 volume: the spans over which a drain is measured are longer by as much.
     """
 
     capacity: float
     refill_per_s: float
     burst_per_s: float
     is_inferred: bool = False
+    is_known: bool = True
     time_scale: int = 1
 
     @property

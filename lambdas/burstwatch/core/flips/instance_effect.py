@@ -1,6 +1,7 @@
 """What a flip would do to the buckets of the volume's instance."""
 
 from burstwatch.core.buckets.bucket import Bucket
+from burstwatch.core.buckets.units import format_limit
 from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT, InstanceLimits
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ebs.volume import baseline_iops
@@ -44,7 +45,7 @@ def describe_instance_effect(
         return None
     after_s, kind, pct, bucket, total, _ = min(draining, key=lambda entry: entry[0])
     effect = (
-        f"are used up, so together they get {bucket.refill_per_s:,.4g} {kind.rate_unit}"
+        f"are used up, so together they get {format_limit(bucket.refill_per_s, kind.rate_unit)}"
         if pct <= EMPTY_PCT
         else f"would be the next to run empty, after {format_rounded_duration(after_s)} of full load at the"
         " earliest"

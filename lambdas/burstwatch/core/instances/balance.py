@@ -35,11 +35,14 @@ def find_reset(balance: Series, bucket: Bucket) -> int | None:
 def observed_capacity(balance: Series, load: Series, bucket: Bucket) -> float | None:
     """The capacity that explains how the balance fell under the measured load; None if it fell too little.
 
-    ``load`` is the sum of each period of ``balance``, in the unit of the bucket. Over the periods in which
-    the balance fell, ``loss = load - refill`` credits are ``100 * loss / capacity`` per cent. Example: 5,000
-    IOPS on m5.large lose 1,400 credits a second, 420,000 in five minutes. If the balance falls by 1.54 points
-    in that time, the capacity is 27.3 million.
+    It is None, too, if the refill of the bucket is not known. ``load`` is the sum of each period of
+    ``balance``, in the unit of the bucket. Over the periods in which the balance fell, ``loss = load -
+    refill`` credits are ``100 * loss / capacity`` per cent. Example: 5,000 IOPS on m5.large lose 1,400
+    credits a second, 420,000 in five minutes. If the balance falls by 1.54 points in that time, the capacity
+    is 27.3 million.
     """
+    if not bucket.is_known:
+        return None
     loads = dict(zip(load.starts_at_s, load.values, strict=True))
     loss = fallen_pct = 0.0
     for (earlier_s, earlier_pct), (later_s, later_pct) in pairwise(

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
+from burstwatch.core.buckets.units import format_limit
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
 from burstwatch.core.instances.instance import Instance
@@ -49,6 +50,18 @@ INSTANCE_KINDS: Final = (INSTANCE_IO, INSTANCE_THROUGHPUT)
 
 BURST_TIME_S: Final = 1_800
 """How long a full bucket supports the maximum performance of the type, in seconds: AWS's 30 minutes."""
+
+_ASSUMED_CAPACITY: Final = 5_400_000
+"""Of the size of a gp2 bucket, so that the limits below which a drain is rounding fit."""
+UNKNOWN_LIMITS_BUCKET: Final = Bucket(
+    capacity=_ASSUMED_CAPACITY,
+    refill_per_s=0,
+    burst_per_s=_ASSUMED_CAPACITY / BURST_TIME_S,
+    is_inferred=True,
+    is_known=False,
+)
+"""The bucket of a type whose limits EC2 does not show: all that is known is that it lasts for 30 minutes."""
+UNKNOWN_LIMITS_RULE: Final = "its balance is judged by AWS's rule that a full bucket lasts 30 min at least"
 
 
 def instance_io_bucket(limits: InstanceLimits, *, volumes_iops: float | None = None) -> Bucket:
@@ -114,7 +127,7 @@ class DrainProof:
     def describe(self) -> str:
         """The proof in a sentence, without its full stop."""
         unit = self.kind.rate_unit
-        baseline = f"{self.baseline:,.4g} {unit}" if unit == "MiB/s" else f"{self.baseline:,.0f} {unit}"
+        baseline = format_limit(self.baseline, unit)
         if self.maximum <= self.baseline:
             return f"{self.instance_type} sustains its maximum of {baseline}, so its credits are never used"
         sustains = f"{baseline} that {self.instance_type} sustains"

@@ -4,6 +4,7 @@ CloudWatch shows what was *served*. An instance whose bucket has been empty for 
 was served its baseline, whatever was wanted.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +13,8 @@ from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 
 _SMALL_SIZES: Final = ("nano", "micro", "small", "medium", "large")
 _LARGEST: Final = 1_000
+_GRAVITON: Final = re.compile(r"[a-z]+\d+g")
+_COMMON_FAMILIES: Final = ("c", "m", "r")
 HELD_BACK_SHARE: Final = 0.9
 _ROUNDING: Final = 1.02
 """A judgement: between these shares of the baseline, the busiest five minutes are the baseline itself."""
@@ -75,6 +78,16 @@ def larger_types(
         fitting, key=lambda name: (fitting[name].baseline_throughput_mib_s, size_rank(name), name)
     )
     return ordered[:count]
+
+
+def other_families(instance_type: str) -> str:
+    """Patterns of the families of the same architecture that are most used: ``c?g.*,m?g.*,r?g.*``.
+
+    A name such as t4g has a ``g`` after the generation if its processor is a Graviton; of the others, only
+    those of Intel are listed.
+    """
+    processor = "g" if _GRAVITON.match(instance_type) else "i"
+    return ",".join(f"{family}?{processor}.*" for family in _COMMON_FAMILIES)
 
 
 def size_rank(instance_type: str) -> int:

@@ -23,6 +23,7 @@ from typing import Final
 
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.outlook import describe_outlook
+from burstwatch.core.buckets.units import format_limit
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, gp2_throughput_mib_s
 from burstwatch.core.instances.instance_buckets import (
@@ -147,14 +148,19 @@ def no_class_bucket_reason(database: DbInstance, limits: InstanceLimits | None) 
     """Why the EBS buckets of the class do not exist or cannot be computed; None if they can."""
     if database.is_aurora:
         return "it is Aurora, whose storage is not EBS"
-    if database.ec2_type is None:
-        return f"the EC2 type behind {database.instance_class} is not known"
     if limits is None:
-        return f"EC2 describes no limits of {database.ec2_type}, the type behind {database.instance_class}"
+        return unknown_class_limits(database)
     baseline = (limits.baseline_iops, limits.baseline_throughput_mib_s)
     if baseline == (limits.max_iops, limits.max_throughput_mib_s):
         return f"{database.instance_class} sustains its maximum, so it has no burst credits"
     return None
+
+
+def unknown_class_limits(database: DbInstance) -> str:
+    """Why the limits of its class are not known, in a sentence."""
+    if database.ec2_type is None:
+        return f"the EC2 type behind {database.instance_class} is not known"
+    return f"EC2 describes no limits of {database.ec2_type}, the type behind {database.instance_class}"
 
 
 def database_bucket(database: DbInstance, kind: BucketKind) -> Bucket | None:
@@ -184,7 +190,7 @@ def describe_class_limit(database: DbInstance, kind: BucketKind) -> str | None:
     verdict = "more than" if bucket.highest_drain_per_s else "no more than"
     return (
         f"its storage and root volume serve {served + root:,} {kind.rate_unit} at most, {verdict} the"
-        f" {bucket.refill_per_s:,.4g} {kind.rate_unit} that {database.instance_class} sustains"
+        f" {format_limit(bucket.refill_per_s, kind.rate_unit)} that {database.instance_class} sustains"
     )
 
 

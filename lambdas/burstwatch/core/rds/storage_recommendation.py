@@ -36,6 +36,7 @@ GP3_STRIPED_IOPS: Final = 12_000
 GP3_STRIPED_MIB_S: Final = 500
 USD_PER_GIB: Final = 0.115
 """Dollars a month for a GiB of gp2 or gp3 in us-east-1 (list price of 2026), in one Availability Zone."""
+_UNKNOWN_PRICE: Final = "burstwatch does not know the price of"
 
 OPTIMIZATION_S: Final = DAY_S
 """How long a storage optimization may take: AWS documents "typical migration times under 24 hours"."""
@@ -114,10 +115,10 @@ class StorageChange:
 
     @property
     def price(self) -> str:
-        """``$46.00 a month instead of $23.00 (us-east-1 list prices)``, and what is not in it."""
+        """``$46.00 a month instead of $23.00 (us-east-1 list prices)``; a lower bound if more is billed."""
         after, before = format_usd(self.after_usd_per_month), format_usd(self.before_usd_per_month)
-        extra = f", plus {self.extra}" if self.extra else ""
-        return f"{after} a month instead of {before} (us-east-1 list prices){extra}"
+        price = f"{after} a month instead of {before} (us-east-1 list prices)"
+        return f"at least {price}: {_UNKNOWN_PRICE} {self.extra}" if self.extra else price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +288,7 @@ def _throughput_cautions(database: DbInstance, load: StorageLoad, gp3: _Gp3) -> 
     gp2_mib_s = gp2_storage_mib_s(database)
     cautions = []
     if extra := _extra(database, gp3):
-        cautions.append(f"AWS bills {extra}.")
+        cautions.append(f"AWS bills {extra}: see https://aws.amazon.com/rds/pricing/ for the price.")
     if load.was_throttled and load.peak_mib_s is not None and gp3.mib_s < gp2_mib_s:
         cautions.append(
             f"The highest throughput falls from {gp2_mib_s:,} to {gp3.mib_s:,} MiB/s. {load.peak_mib_s:,.0f}"
@@ -317,7 +318,7 @@ def _extra(database: DbInstance, gp3: _Gp3) -> str:
         for wanted, included, unit in ((gp3.iops, iops, "IOPS"), (gp3.mib_s, mib_s, "MiB/s"))
         if wanted > included
     ]
-    return f"{' and '.join(parts)} at the prices of RDS" if parts else ""
+    return " and ".join(parts)
 
 
 def _free_storage_cautions(database: DbInstance, load: StorageLoad, gp3: _Gp3) -> list[str]:

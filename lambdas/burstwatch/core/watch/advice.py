@@ -8,6 +8,7 @@ from typing import Final
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
+from burstwatch.core.buckets.units import format_limit
 from burstwatch.core.ebs.hdd_bucket import HDD_RATES, hdd_bucket
 from burstwatch.core.ebs.instance_bottleneck import (
     EMPTY_PCT,
@@ -21,11 +22,19 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_types import GP3_MIN_MIB_S, TYPE_LIMITS
 from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.instances.instance import Instance
-from burstwatch.core.instances.larger_type import HELD_BACK_SHARE, InstanceLoad, larger_types, possible_load
+from burstwatch.core.instances.larger_type import (
+    HELD_BACK_SHARE,
+    InstanceLoad,
+    larger_types,
+    other_families,
+    possible_load,
+)
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.text import format_usd
 
 _GP3_IOPS: Final = TYPE_LIMITS[VolumeType.GP3].min_iops
+
+LESS_IO_OR_OTHER_TYPE: Final = "reduce its I/O, or move it to an instance type with a higher EBS baseline"
 
 
 def is_flippable(resource: Resource) -> bool:
@@ -112,20 +121,26 @@ def describe_demand(
     """The measured load; if its credits are empty and held it back, the load that its volumes can serve."""
     is_iops = kind.rate_unit == "IOPS"
     baseline = limits.baseline_iops if is_iops else limits.baseline_throughput_mib_s
-    sustained = f"{baseline:,.4g} {kind.rate_unit}"
+    sustained = format_limit(baseline, kind.rate_unit)
     measured = load.iops if is_iops else load.mib_s
     if measured is None:
         return SustainedNeed(load, sustained)
     possible = possible_load(load, limits, volumes, is_out_of_iops=is_iops) if is_empty else None
     if possible is None:
         is_met = measured < HELD_BACK_SHARE * baseline
-        return SustainedNeed(load, f"{sustained}, and its volumes served up to {measured:,.4g}", is_met)
-    highest = possible.iops if is_iops else possible.mib_s
+        return SustainedNeed(
+            load, f"{sustained}, and its volumes served up to {_format_number(measured, kind)}", is_met
+        )
+    highest = (possible.iops if is_iops else possible.mib_s) or 0.0
     return SustainedNeed(
         possible,
-        f"{sustained}. It was held to that, so what it wants is not known: up to {highest:,.4g} by the limits"
-        " of its volumes and of its type",
+        f"{sustained}. It was held to that, so what it wants is not known: up to"
+        f" {_format_number(highest, kind)} by the limits of its volumes and of its type",
     )
+
+
+def _format_number(rate: float, kind: BucketKind) -> str:
+    return f"{rate:,.0f}" if kind.rate_unit == "IOPS" else f"{round(rate, 1):,.10g}"
 
 
 def advise_instance(
@@ -148,9 +163,15 @@ def advise_instance(
         )
     types = larger_types(limits, demand.load, family)
     if not types:
-        reason = f"{baseline}; no larger type of its family is known to sustain that"
+        simulate = (
+            f"burstctl simulate {instance.instance_id} --types '{other_families(instance.instance_type)}'"
+        )
+        reason = (
+            f"{baseline}; no larger type of its family is known to sustain that: to look in others, run"
+            f" {simulate} --region {location.region}"
+        )
         return Recommendation(
-            action="reduce its I/O, or move it to an instance type with a higher EBS baseline",
+            action=LESS_IO_OR_OTHER_TYPE,
             reasons=(reason,),
         )
     instance_id, region, chosen = instance.instance_id, location.region, types[0]

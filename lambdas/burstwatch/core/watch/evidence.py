@@ -19,7 +19,7 @@ from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THR
 from burstwatch.core.instances.instance_metrics import InstanceMetrics, highest_load
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
-from burstwatch.core.watch.advice import advise_instance
+from burstwatch.core.watch.advice import LESS_IO_OR_OTHER_TYPE, advise_instance
 from burstwatch.core.watch.witness import describe_instance_witness
 
 
@@ -64,7 +64,9 @@ class InstanceEvidence:
 
     def advise(self, assessment: Assessment, location: AwsLocation) -> Recommendation | None:
         if self.instance.limits is None:
-            return None
+            its_type = self.instance.instance_type
+            unknown = f"EC2 shows no EBS limits of {its_type}, so which type sustains its load is not known"
+            return Recommendation(action=LESS_IO_OR_OTHER_TYPE, reasons=(unknown,))
         load = highest_load(self.metrics.load_of(INSTANCE_IO), self.metrics.load_of(INSTANCE_THROUGHPUT))
         return advise_instance(assessment, self.instance, self.instance.limits, load, self.family, location)
 

@@ -85,8 +85,7 @@ class PassReport:
     def needs_attention(self) -> bool:
         """Whether a volume is at warning or worse and was not flipped in this run, or its data is missing."""
         return any(
-            d.assessment.is_fault
-            or (d.level.is_alerting and self.outcome_of(d).status is not OutcomeStatus.FLIPPED)
+            is_urgent(d) and not (d.level.is_alerting and self.outcome_of(d).status is OutcomeStatus.FLIPPED)
             for d in self.decisions
         )
 
@@ -231,6 +230,19 @@ def sort_by_urgency(decisions: Iterable[Decision]) -> list[Decision]:
     return sorted(decisions, key=urgency_of)
 
 
+def is_urgent(decision: Decision) -> bool:
+    """Whether people should look: it is at warning or worse, or was and is not over, or lacks its data."""
+    is_known = decision.level.is_alerting or decision.assessment.is_fault
+    return is_known or remembered_level(decision) is not None
+
+
+def remembered_level(decision: Decision | VolumeEvaluation) -> Level | None:
+    """The alerting level that was last known, if no datapoint is due yet, as after a database was renamed."""
+    level = decision.previous_level
+    is_too_new = decision.assessment.unknown_reason is UnknownReason.TOO_NEW
+    return level if is_too_new and level.is_alerting else None
+
+
 def urgency_of(decision: Decision | VolumeEvaluation) -> tuple[Any, ...]:
     """The lower, the sooner somebody must act."""
     assessment = decision.assessment
@@ -239,10 +251,12 @@ def urgency_of(decision: Decision | VolumeEvaluation) -> tuple[Any, ...]:
     time_to_empty = forecast.time_to_empty_s if forecast else None
     soonest = forecast.soonest_empty_s if forecast else None
     rank = -float(decision.level.rank)
+    if (reason := assessment.unknown_reason) is not None:
+        rank = -float(level.rank) if (level := remembered_level(decision)) else 1.0 + reason.rules_out_drain
     if decision.is_changing and not (decision.flip and decision.flip.is_stuck_alerted):
         rank = max(rank, -2.5)  # help is on its way: after all that needs it
     return (
-        rank if assessment.unknown_reason is None else (-2.5 if assessment.is_fault else 1),
+        -2.5 if assessment.is_fault else rank,
         far if time_to_empty is None else time_to_empty,
         far if soonest is None else soonest,
         far if assessment.balance_pct is None else assessment.balance_pct,
@@ -262,7 +276,7 @@ def describe_bucket(decision: Decision) -> "BucketDocument":
     """One bucket of a resource, in its own unit."""
     assessment, bucket = decision.assessment, decision.assessment.bucket
     forecast = assessment.forecast
-    is_known = bucket.capacity > 0
+    is_known = bucket.is_known
     return {
         "bucket": assessment.kind.name,
         "unit": assessment.kind.unit,
@@ -272,7 +286,7 @@ def describe_bucket(decision: Decision) -> "BucketDocument":
         "observed_capacity": rounded_or_none(assessment.observed_capacity),
         "refill_per_s": round(bucket.refill_per_s, 2) if is_known else None,
         "highest_drain_per_s": round(bucket.highest_drain_per_s, 2) if is_known else None,
-        "drain_per_s": tenths_or_none(forecast.drain_per_s if forecast else None),
+        "drain_per_s": tenths_or_none(forecast.drain_per_s if forecast and is_known else None),
         "time_to_empty_s": rounded_or_none(assessment.time_to_empty_s),
         "soonest_empty_s": rounded_or_none(forecast.soonest_empty_s if forecast else None),
         "datapoint_age_s": rounded_or_none(assessment.age_s),

@@ -33,6 +33,7 @@ from burstwatch.core.rds.rds_buckets import (
     describe_rds_outlook,
     storage_bucket,
     storage_limits,
+    unknown_class_limits,
 )
 from burstwatch.core.rds.storage_options import StorageOption
 from burstwatch.core.rds.storage_recommendation import (
@@ -42,7 +43,7 @@ from burstwatch.core.rds.storage_recommendation import (
     recommend_storage,
 )
 from burstwatch.core.watch.advice import describe_demand, is_empty
-from burstwatch.core.watch.witness import capitalise, lead_sentences
+from burstwatch.core.watch.witness import capitalise, lead_sentences, limits_sentences
 
 _DAY_PERIOD_S: Final = 300
 _MIB: Final = 2**20
@@ -72,6 +73,8 @@ RDS_HISTORY_METRICS: Final = {
     "balance_history": MetricSpec(RDS_IO.metric, "Minimum", BALANCE_HISTORY_PERIOD_S)
 }
 """Whether it drains at this hour every day."""
+
+_LESS_IO_OR_OTHER_CLASS: Final = "reduce its I/O, or move it to a class with a higher EBS baseline"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,14 +191,15 @@ class RdsEvidence:
         database, limits = self.database, self.database.limits
         iops = _highest_sum(self.series.get("read_iops_peak"), self.series.get("write_iops_peak"))
         load = InstanceLoad(iops=iops, mib_s=self.storage_load.peak_mib_s)
-        types, baseline = [], f"{database.instance_class} has an EBS baseline"
-        if limits is not None:
-            demand = describe_demand(kind, limits, load, storage_limits(database), is_empty=is_empty)
-            baseline = f"{database.instance_class} sustains {demand.sentence_part}"
-            types = larger_types(limits, demand.load, self.family)
+        if limits is None:
+            unknown = f"{unknown_class_limits(database)}, so which class sustains its load is not known"
+            return Recommendation(action=_LESS_IO_OR_OTHER_CLASS, reasons=(unknown,))
+        demand = describe_demand(kind, limits, load, storage_limits(database), is_empty=is_empty)
+        baseline = f"{database.instance_class} sustains {demand.sentence_part}"
+        types = larger_types(limits, demand.load, self.family)
         if not types:
             return Recommendation(
-                action="reduce its I/O, or move it to a class with a higher EBS baseline",
+                action=_LESS_IO_OR_OTHER_CLASS,
                 reasons=(f"{baseline}; no larger class of its family is known to sustain that",),
             )
         chosen = f"db.{types[0]}"
@@ -226,7 +230,7 @@ class RdsEvidence:
                 time_to_empty_s=forecast.time_to_empty_s,
                 soonest_empty_s=forecast.soonest_empty_s,
             )
-        elif forecast is not None:
+        elif forecast is not None and bucket.is_known:
             outlook = describe_outlook(
                 time_to_empty_s=forecast.time_to_empty_s,
                 soonest_empty_s=forecast.soonest_empty_s,
@@ -235,13 +239,13 @@ class RdsEvidence:
             )
         return {
             "witness": [
-                *([capitalise(limit)] if limit else []),
+                *([capitalise(limit)] if limit else limits_sentences(assessment)),
                 *([cpu.rstrip(".")] if cpu else []),
                 *lead_sentences(lead, wanted_lead),
             ],
             "outlook": outlook,
-            "limit_when_empty": limit_when_empty,
-            "capacity": round(bucket.capacity),
+            "limit_when_empty": limit_when_empty if bucket.is_known else None,
+            "capacity": round(bucket.capacity) if bucket.is_known else None,
             "act_lead_s": round(lead.total_seconds()),
         }
 

@@ -5,9 +5,11 @@ from datetime import timedelta
 from typing import Any, Final
 
 from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.assessment.resource_buckets import why_limits_unknown
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.instances.instance import Instance
-from burstwatch.core.instances.instance_buckets import drain_proof
+from burstwatch.core.instances.instance_buckets import UNKNOWN_LIMITS_RULE, drain_proof
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import format_duration, format_time, rounded_or_none
 
@@ -22,17 +24,24 @@ def describe_instance_witness(
     instance, kind = assessment.resource, assessment.kind
     assert isinstance(instance, Instance)
     proof, lead = drain_proof(instance, kind), policy.cadence.act_lead
-    sentences = [capitalise(proof.describe())] if proof else []
+    sentences = [capitalise(proof.describe())] if proof else limits_sentences(assessment)
     sentences += exceeded_sentences(exceeded, f"the limit of the instance in {kind.rate_unit}")
     sentences += capacity_sentences(assessment)
     sentences += lead_sentences(lead, wanted_lead)
     return {
         "witness": sentences,
         "limit_exceeded_min": exceeded_minutes(exceeded),
-        "capacity": round(assessment.bucket.capacity),
+        "capacity": round(assessment.bucket.capacity) if assessment.bucket.is_known else None,
         "observed_capacity": rounded_or_none(assessment.observed_capacity),
         "act_lead_s": round(lead.total_seconds()),
     }
+
+
+def limits_sentences(assessment: Assessment) -> list[str]:
+    """By what a balance is judged if the limits behind it are not known; nothing if they are."""
+    resource = assessment.resource
+    unknown = None if isinstance(resource, Volume) else why_limits_unknown(resource, assessment.kind)
+    return [f"{capitalise(unknown)}: {UNKNOWN_LIMITS_RULE}"] if unknown else []
 
 
 def lead_sentences(lead: timedelta, wanted_lead: timedelta) -> list[str]:

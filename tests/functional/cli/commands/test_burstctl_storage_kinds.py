@@ -77,6 +77,29 @@ def test_the_document_has_each_kind_in_its_list(cli, home, orders):
     assert document["instances"] == document["volumes"] == []
 
 
+def test_a_database_in_trouble_is_still_shown_when_it_has_another_name(cli, lab, orders):
+    assert cli.run("watch", "--once").code == 3
+    lab.fleet.databases.rename("orders", "orders2")
+    for command in (["watch", "--once"], ["assess"]):
+        result = cli.run(*command)
+        assert result.code == 3
+        assert re.search(r"^unknown +db:orders2 .* too new; was critical", result.out, re.MULTILINE)
+        assert "1 database in us-east-1" in result.err
+        assert "next: burstctl explain db:orders2" in result.err
+    [database] = cli.run("assess", "--json").document["databases"]
+    assert database["unknown_reason"] == "too_new"
+    assert database["decision"]["reason"] == "it is too new for a datapoint; last known level critical"
+
+
+def test_a_stopped_database_is_not_shown_as_one_without_burst_credits(cli, lab):
+    lab.fleet.databases.add(LabDatabase(identifier="stop1", stopped=True))
+    [database] = cli.run("assess", "--json").document["databases"]
+    assert database["unknown_reason"] == "instance_stopped"
+    result = cli.run("assess", "db:stop1")
+    assert result.code == 0
+    assert re.search(r"^unknown +db:stop1 .* instance is stopped", result.out, re.MULTILINE)
+
+
 def test_kinds_that_the_policy_does_not_watch_are_not_read(cli, lab, home, orders):
     (cli.directory / "policy.yaml").write_text("version: 1\n")
     document = cli.run("assess", "--json").document

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from contextlib import contextmanager
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
@@ -16,12 +17,15 @@ from burstctl.cli.signals import StopSignal
 from burstctl.watch import loop
 from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.slack import Drip, SlackReceiver
+from burstlab.model.database import LabDatabase
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.notify import slack_webhook
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from support.cli_session import (
+    START,
     add_calm,
     add_critical,
+    add_draining_instance,
     add_exhausted,
     add_lab_volume,
     add_warning,
@@ -250,6 +254,26 @@ def test_a_pass_shows_only_what_is_not_calm_and_sums_up_in_a_line(cli, lab):
         "18:00 UTC: looked at 2 of 2 volumes; fleet: 1 warning, 1 ok; newest datapoint 60 s old"
         in result.err.splitlines()
     )
+
+
+def test_the_line_of_a_pass_counts_every_kind_of_resource(cli, lab):
+    add_draining_instance(lab, io_pct=60)
+    add_warning(lab)
+    kinds = "version: 1\nresources: {{ebs: {{watch: {}}}, instance: {{watch: true}}, rds: {{watch: true}}}}\n"
+    lab.fleet.databases.add(
+        LabDatabase(
+            identifier="orders", load="steady:3000@16%0", balance_pct=0, starts_at=START - timedelta(hours=1)
+        )
+    )
+    others = "1 instance and 1 database"
+    levels = "other buckets: 1 exhausted, 1 critical, 1 watch"
+    for watches_volumes, scope in (
+        ("true", f"1 of 1 volume, {others}; fleet: 1 warning; {levels};"),
+        ("false", f"{others}; {levels};"),
+    ):
+        (cli.directory / "policy.yaml").write_text(kinds.format(watches_volumes))
+        result = cli.run("watch", "--passes", "1", "--ledger", f"sqlite:{cli.directory / watches_volumes}.db")
+        assert f"looked at {scope}" in result.err
 
 
 def test_a_tick_that_was_done_is_not_done_again(cli, lab):

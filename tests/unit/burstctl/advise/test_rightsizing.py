@@ -307,6 +307,35 @@ def test_an_instance_that_sustains_less_than_is_needed_is_a_risk():
     assert not any("Its instance" in risk for risk in calm.risks)
 
 
+T4G_SMALL = InstanceLimits(
+    baseline_iops=1_000, max_iops=11_800, baseline_throughput_mib_s=20.7, max_throughput_mib_s=260
+)
+
+
+def a_gp3_on(instance, iops, mib_s):
+    volume = a_volume(volume_type="gp3", provisioned_iops=3_000, throughput_mib_s=125, instance_id="i-0a1")
+    return advise(a_case(volume=volume, usage=a_usage(iops, mib_s, least_pct=None), instance=instance))
+
+
+@pytest.mark.parametrize(("iops", "mib_s", "first"), [(2_900, 91, 0), (1_000, 124, 1)])
+def test_nothing_is_paid_for_that_the_instance_serves_only_while_it_has_credits(iops, mib_s, first):
+    advice = a_gp3_on(T4G_SMALL, iops, mib_s)
+    assert (advice.verdict, advice.target) == (Verdict.STAY, gp3(3_000, 125))
+    assert advice.price.difference_usd_per_month == 0
+    limit = ("1,000 IOPS", "20.7 MiB/s")[first]
+    assert advice.reasons[first].endswith(
+        f"; its instance sustains only {limit}, so more would not help for long."
+    )
+    assert advice.reasons[2] == (
+        "Change the instance, not the volume: to find the type, run burstctl simulate i-0a1."
+    )
+
+
+def test_what_the_instance_sustains_is_bought():
+    large = replace(T4G_SMALL, baseline_iops=4_000, baseline_throughput_mib_s=160.0)
+    assert a_gp3_on(large, 2_900, 91).target == gp3(3_625, 125)
+
+
 def test_an_idle_volume_is_requested_its_purpose():
     assert any("a snapshot costs less" in r for r in advise(a_case(usage=a_usage(0, 0))).risks)
 

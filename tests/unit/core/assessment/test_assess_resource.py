@@ -49,7 +49,7 @@ def assess(balance=None, *, instance=None, kind=INSTANCE_IO, now="12:00", **read
         ({"ceilings": None}, INSTANCE_IO, None),
         ({"ceilings": TWO_VOLUMES}, INSTANCE_IO, None),
         ({"state": "stopped", "limits": None}, INSTANCE_IO, UnknownReason.INSTANCE_STOPPED),
-        ({"limits": None}, INSTANCE_IO, UnknownReason.NO_SUCH_BUCKET),
+        ({"limits": None}, INSTANCE_IO, None),
         ({"limits": replace(M5_LARGE, max_iops=3_600)}, INSTANCE_IO, UnknownReason.NO_SUCH_BUCKET),
         ({"limits": None, "limits_error": "throttled"}, INSTANCE_IO, UnknownReason.READ_FAILED),
     ],
@@ -70,7 +70,7 @@ def test_what_need_not_be_read_has_a_reason(changes, kind, reason):
         (
             {"ceilings": TWO_VOLUMES},
             INSTANCE_THROUGHPUT,
-            "its 2 volumes serve 250 MiB/s at most, more than the 77.49 MiB/s that m5.large sustains",
+            "its 2 volumes serve 250 MiB/s at most, more than the 77.5 MiB/s that m5.large sustains",
         ),
         (
             {"ceilings": None},
@@ -103,6 +103,9 @@ def test_the_proof_is_a_sentence_with_the_sum_of_the_volumes(changes, kind, sent
         ({}, missing_since("10:00"), UnknownReason.TELEMETRY_GAP),
         ({}, missing_since(), UnknownReason.NO_SUCH_BUCKET),
         ({}, missing_since(publishes_others=False), UnknownReason.TELEMETRY_GAP),
+        # a type that EC2 does not describe may have no bucket: only its metric can show one
+        ({"limits": None}, missing_since(publishes_others=False), UnknownReason.NO_SUCH_BUCKET),
+        ({"limits": None}, missing_since("10:00"), UnknownReason.TELEMETRY_GAP),
         ({"launched_at": NOON - timedelta(hours=1)}, missing_since("10:00"), UnknownReason.NO_SUCH_BUCKET),
         ({"launched_at": NOON - timedelta(hours=1)}, missing_since("11:10"), UnknownReason.TELEMETRY_GAP),
     ],

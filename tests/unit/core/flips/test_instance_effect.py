@@ -47,6 +47,12 @@ def test_the_bucket_that_is_empty_first_is_named():
     assert "EBS throughput credits (EBSByteBalance% 100)" in describe_instance_effect(full, GP2, target, 100)
 
 
+def test_the_limit_of_a_large_type_is_written_in_full():
+    large = replace(HALF, baseline_iops=12_000, io_balance_pct=0.5)
+    target = replace(FAST_GP3, iops=16_000)
+    assert "so together they get 12,000 IOPS" in describe_instance_effect(large, GP2, target, 100)
+
+
 # t3.micro and t3.medium, without other volumes: a gp2 of 100 GiB sustains 300 IOPS and bursts to 3,000
 MICRO = InstanceLimits(
     max_iops=11_800,

@@ -2,7 +2,9 @@ import pytest
 
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.rds.rds_buckets import (
+    RDS_CLASS_IO,
     class_buckets,
+    describe_class_limit,
     describe_cpu_credits,
     describe_rds_outlook,
     gp2_baseline_iops,
@@ -166,6 +168,17 @@ def test_a_class_without_known_limits_has_a_reason():
         "db.m5.4xlarge sustains its maximum, so it has no burst credits"
     )
     assert no_class_bucket_reason(a_database(), M5_LARGE) is None
+
+
+def test_the_limit_of_a_class_is_written_in_full():
+    limits = InstanceLimits(
+        baseline_iops=12_000, max_iops=18_750, baseline_throughput_mib_s=274.2, max_throughput_mib_s=566.0
+    )
+    database = a_database(1_000, instance_class="db.m5.2xlarge", limits=limits)
+    assert describe_class_limit(database, RDS_CLASS_IO) == (
+        "its storage and root volume serve 15,000 IOPS at most, more than the 12,000 IOPS that db.m5.2xlarge"
+        " sustains"
+    )
 
 
 def test_the_outlook_is_in_iops_and_idle_hours():

@@ -125,10 +125,12 @@ def test_a_higher_throughput_is_bought_with_headroom_if_it_was_measured():
     change = recommend(1_000, peak_mib_s=600)
     assert change.throughput_mib_s == 750
     assert change.price == (
-        "$115.00 a month instead of $115.00 (us-east-1 list prices), plus 250 MiB/s above the included 500 at"
-        " the prices of RDS"
+        "at least $115.00 a month instead of $115.00 (us-east-1 list prices): burstwatch does not know the"
+        " price of 250 MiB/s above the included 500"
     )
-    assert caution(change, "bills") == "AWS bills 250 MiB/s above the included 500 at the prices of RDS."
+    assert caution(change, "bills") == (
+        "AWS bills 250 MiB/s above the included 500: see https://aws.amazon.com/rds/pricing/ for the price."
+    )
     assert recommend(1_000, peak_mib_s=900).throughput_mib_s == 1_000
 
 

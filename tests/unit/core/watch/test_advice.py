@@ -7,7 +7,7 @@ from burstwatch.core.buckets.series import Sample
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO, instance_bucket
-from burstwatch.core.instances.larger_type import InstanceLoad
+from burstwatch.core.instances.larger_type import InstanceLoad, other_families
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.watch.advice import advise_instance
 from support.builders.core_values import M5_LARGE, an_instance
@@ -26,8 +26,8 @@ VOLUMES = tuple(
 )
 
 
-def advice(balance_pct, iops):
-    instance = an_instance(ceilings=VOLUMES)
+def advice(balance_pct, iops, limits=M5_LARGE):
+    instance = an_instance(ceilings=VOLUMES, limits=limits)
     assessment = Assessment(
         resource=instance,
         kind=INSTANCE_IO,
@@ -36,7 +36,7 @@ def advice(balance_pct, iops):
     )
     load = InstanceLoad(iops=iops, mib_s=iops / 256)
     recommendation = advise_instance(
-        assessment, instance, M5_LARGE, load, FAMILY, AwsLocation(region="us-east-1")
+        assessment, instance, limits, load, FAMILY, AwsLocation(region="us-east-1")
     )
     return recommendation.action, recommendation.reasons[0]
 
@@ -70,3 +70,25 @@ def test_a_load_below_the_baseline_needs_no_larger_type():
     assert reason == (
         "m5.large sustains 3,600 IOPS, and its volumes served up to 1,200: no larger type is needed for that"
     )
+
+
+def test_tens_of_thousands_of_operations_are_written_in_full():
+    _, reason = advice(40.0, 14_321.4, FAMILY["m5.2xlarge"])
+    assert reason.startswith("m5.large sustains 12,000 IOPS, and its volumes served up to 14,321; no larger")
+
+
+def test_if_no_type_of_the_family_is_enough_the_command_that_looks_in_others_is_named():
+    action, reason = advice(40.0, 13_000)
+    assert action == "reduce its I/O, or move it to an instance type with a higher EBS baseline"
+    assert reason.endswith(
+        "no larger type of its family is known to sustain that: to look in others, run"
+        " burstctl simulate i-0a1 --types 'c?i.*,m?i.*,r?i.*' --region us-east-1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "processor"),
+    [("t4g.small", "g"), ("im4gn.large", "g"), ("g5g.xlarge", "g"), ("g4dn.xlarge", "i"), ("t3.nano", "i")],
+)
+def test_other_families_have_the_same_architecture(instance_type, processor):
+    assert other_families(instance_type) == ",".join(f"{letter}?{processor}.*" for letter in "cmr")

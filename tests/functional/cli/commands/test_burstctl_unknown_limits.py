@@ -1,0 +1,81 @@
+"""Instances and database classes whose limits EC2 does not describe: their balance is read and judged."""
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from burstlab.model.database import LabDatabase
+from support.cli_session import INSTANCE, START, add_draining_instance
+
+RULE = "its balance is judged by AWS's rule that a full bucket lasts 30 min at least"
+
+
+@pytest.fixture(autouse=True)
+def _no_limits(cli, monkeypatch):
+    monkeypatch.setattr("burstwatch.adapters.aws.ec2.parse_ebs_limits", lambda _description: None)
+    (cli.directory / "policy.yaml").write_text(
+        "version: 1\nresources:\n  ebs: {watch: false}\n  instance: {watch: true}\n  rds: {watch: true}\n"
+    )
+
+
+def on_one_line(result):
+    return " ".join(result.out.split())
+
+
+def test_an_instance_is_judged_by_its_balance_and_no_number_is_made_up(cli, lab):
+    add_draining_instance(lab, io_pct=60, minutes=120)
+    result = cli.run("assess")
+    [row] = [line for line in result.out.splitlines() if INSTANCE in line]
+    assert (result.code, row.split()) == (
+        3,
+        ["exhausted", INSTANCE, "build-host", "0.0", "%", "now", "t3.medium"],
+    )
+    explained = on_one_line(cli.run("explain", INSTANCE, "--verbose"))
+    assert "EBS I/O credits used up, so a baseline that is not known applies" in explained
+    assert f"EC2 shows no EBS limits of t3.medium: {RULE}" in explained
+    assert "Balance 73.6 %, lowest of the 5 minutes" in explained
+    assert "Bound 73.6 % of 1,800 s = 1,324 s, less the 300 s since the datapoint" in explained
+    assert "over 60 min: 7.7 %/h" in explained
+    assert "5,400,000" not in explained
+    answer = on_one_line(cli.run("which", INSTANCE))
+    assert "is limited now by the EBS I/O credits of the instance" in answer
+    assert "EBSIOBalance% was 0.0 % at 17:55 UTC" in answer
+    assert RULE in answer
+
+
+def test_a_database_class_is_judged_by_its_balance_and_no_number_is_made_up(cli, lab):
+    started_at = START - timedelta(minutes=25)
+    lab.fleet.databases.add(
+        LabDatabase(
+            identifier="orders",
+            instance_class="db.t3.medium",
+            load="steady:2900@32",
+            io_pct=50,
+            starts_at=started_at,
+        )
+    )
+    [database] = cli.run("assess", "--json").document["databases"]
+    levels = {bucket["bucket"]: (bucket["level"], bucket["capacity"]) for bucket in database["buckets"]}
+    assert levels == {
+        "instance-io": ("warning", None),
+        "instance-throughput": ("watch", None),
+        "rds-io": ("critical", 5_400_000),
+    }
+    unknown = "EC2 describes no limits of t3.medium, the type behind db.t3.medium"
+    explained = on_one_line(cli.run("explain", "orders"))
+    assert f"Limits {unknown}: {RULE}" in explained
+    assert f"you: {unknown}, so which class sustains its load is not known" in explained
+    assert f"{unknown}: {RULE}" in on_one_line(cli.run("which", "db:orders"))
+    alerts = " ".join(cli.run("watch", "--once").err.split())
+    assert "WARNING: db:orders EBS I/O credits: empty in" in alerts
+    assert f"{unknown}: {RULE}." in alerts
+
+
+def test_the_page_of_the_report_has_the_balance_and_no_made_up_number(cli, lab):
+    add_draining_instance(lab, io_pct=90)
+    page = cli.directory / "report.html"
+    assert cli.run("report", "--html", page).code == 0
+    text = page.read_text(encoding="utf-8")
+    assert INSTANCE in text
+    assert not re.search(r"[0-9,]+ (operations|MiB), [0-9]+ min old", text)
