@@ -58,8 +58,8 @@ class Collector:
     are the names of the instances that had to be read, by volume id. ``heartbeat`` is called after each page
     of the fleet and each batch of metrics, and between the parts of a long pass. A pass about some volumes
     (``only_volume_ids``) reads nothing of the whole Region. ``volume_types`` are those that are watched. The
-    kinds in ``unread_kinds`` could not be listed, so nothing is known of them. Of ``excused_kinds``, that is
-    no failure; they have the AWS action that the caller lacks.
+    kinds in ``unread_kinds`` could not be listed, so nothing is known of them. Of ``excused_kinds``, or of
+    the limits of instances, that does not count as a failure; they have the AWS action that the caller lacks.
     """
 
     ec2: Ec2Reader
@@ -163,7 +163,7 @@ class Collector:
         If that cannot be read, the instances are there, and each says so.
         """
         result = self.ec2.ebs_limits(sorted({instance.instance_type for instance in instances}))
-        self.add_failures(result.unread)
+        self._add_unread_limits(result.unread)
         return _limited(instances, volumes, result)
 
     def add_unread_kind(self, kind: ResourceType, failure: AwsFailure) -> None:
@@ -172,6 +172,13 @@ class Collector:
         self.unread_kinds.add(kind)
         if failure.is_access_denied:
             self._denied_kinds[kind] = failure
+
+    def _add_unread_limits(self, unread: Mapping[str, AwsFailure]) -> None:
+        """Note which instance types could not be read; without the permission, instances may be excused."""
+        self.add_failures(unread)
+        for failure in unread.values():
+            if failure.is_access_denied:
+                self._denied_kinds[ResourceType.INSTANCE] = failure
 
     def excuse_denied_kinds(self) -> None:
         """Take the missing permissions out of the failures, for a reader who asked for no particular kind."""
@@ -247,7 +254,8 @@ class Collector:
         instances = {v.volume_id: v.instance_id for v in volumes if v.instance_id}
         result = self.ec2.instance_states(sorted(set(instances.values())))
         limits_result = self.ec2.ebs_limits(sorted(set(result.types.values())))
-        self.add_failures({**result.unread, **limits_result.unread})
+        self.add_failures(result.unread)
+        self._add_unread_limits(limits_result.unread)
         limits = {
             i: limits_result.limits[instance_type]
             for i, instance_type in result.types.items()

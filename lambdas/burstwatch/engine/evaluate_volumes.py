@@ -36,7 +36,7 @@ from burstwatch.core.policy.bucket_policy import BucketPolicies
 from burstwatch.core.policy.policy import FOCUS_TICK, Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings, read_tags
 from burstwatch.core.policy.windows import WindowState
-from burstwatch.core.resource_type import is_volume_subject, type_of_id
+from burstwatch.core.resource_type import ResourceType, is_volume_subject, type_of_id
 from burstwatch.core.tag_keys import CRITICAL, IGNORE
 from burstwatch.core.text import format_count
 from burstwatch.core.watch.cadence import is_recheck_due, sweep_interval_s
@@ -195,9 +195,11 @@ def _read_instances(
     troubled = [
         assessments[i].volume for i, level in levels.items() if level.is_alerting and i in assessments
     ]
-    if not troubled or not watch_pass.collector.watches_instances:
+    collector = watch_pass.collector
+    is_read = collector.watches_instances and ResourceType.INSTANCE not in collector.excused_kinds
+    if not troubled or not is_read:
         return {}
-    limits, _ = watch_pass.collector.instance_limits(troubled)
+    limits, _ = collector.instance_limits(troubled)
     return limits
 
 

@@ -39,7 +39,7 @@ def assess_volumes(
 
     Assessments of volumes that are requested by ID keep their samples. Those of a large fleet may not fit in
     memory, so they are kept only if it ``keeps_samples``. If it ``excuses_denied``, a kind of resource that
-    the caller has no permission to list is not a failure.
+    the caller has no permission to read is left out, which is not a failure.
     """
     watch_pass = start_pass(services, now_s=now_s)
     watch_pass.keeps_samples = keeps_samples or bool(volume_ids)
@@ -95,9 +95,14 @@ def _collect_fleet_and_flipped(
     buckets = list_buckets(watch_pass)
     if excuses_denied:
         watch_pass.collector.excuse_denied_kinds()
+    excused_kinds = watch_pass.collector.excused_kinds
     return Collection(
         due=to_due(watch_pass, [volume for volume in (*volumes, *flipped) if selects(volume)]),
-        due_buckets=[bucket for bucket in buckets if selects(bucket.resource)],
+        due_buckets=[
+            bucket
+            for bucket in buckets
+            if bucket.resource.resource_type not in excused_kinds and selects(bucket.resource)
+        ],
     )
 
 

@@ -13,6 +13,7 @@ from burstctl.explain.explanation import MAX_ENTRIES, not_explained
 from burstctl.explain.instance_explanation import ExplainedBucket
 from burstctl.render.pass_summary import print_holds, print_report_failures
 from burstwatch.core.ledger.unreadable_item import ItemKind
+from burstwatch.core.resource_type import ResourceType, type_of_id
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.engine.collector import Collector
@@ -51,6 +52,8 @@ def explain_resource(context: CommandContext, resource_id: str, explainer: Expla
         print_info(f"{resource_id} carries the tag burstwatch:ignore=true, so nothing is decided about it")
     collector = services.build_collector(report.now_s)
     explanation = explainer.read(context, report, collector)
+    if type_of_id(resource_id) is ResourceType.EBS:
+        collector.excuse_denied_kinds()  # of a volume, all but what its instance allows is known
     report = replace(report, failures=[*report.failures, *collector.failures])
     if options.json:
         skipped = _skipped(report)
@@ -64,6 +67,8 @@ def explain_resource(context: CommandContext, resource_id: str, explainer: Expla
         print_output(explainer.render(explanation, verbose=options.verbose))
     print_holds(report.holds, report.now_s, {resource_id})
     print_report_failures(report)
+    for action in collector.excused_kinds.values():
+        print_info(f"note: what its instance allows is not known: you lack the permission {action}")
     is_unread = explanation is not None and explanation.is_unread
     if is_unread:
         _drop_repeated_failure(context, resource_id)

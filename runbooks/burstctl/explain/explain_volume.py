@@ -47,7 +47,8 @@ def _next_command(explanation: Explanation) -> list[str]:
         return ["doctor"]
     volume = explanation.assessment.volume
     guards = {refusal.guard for refusal in explanation.refusals_of_flip}
-    if Guard.INSTANCE_IS_BOTTLENECK in guards:
+    planned = explanation.planned
+    if Guard.INSTANCE_IS_BOTTLENECK in guards and planned and planned.plan.context.instance_unread is None:
         return command_about(volume, guards)
     is_plotted = volume.is_gp2 or explanation.decision.flip is not None
     return ["plot" if is_plotted else "which", volume.volume_id]

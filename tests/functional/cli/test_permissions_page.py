@@ -6,11 +6,12 @@ import re
 import pytest
 from moto.iam.policy_validation import IAMPolicyDocumentValidator
 
+from burstlab.fake_aws.faults import Fault
 from burstlab.model.database import LabDatabase
 from burstlab.model.file_system import LabFileSystem
 from support.aws.fake_cloudformation import fake_cloudformation
 from support.aws.fake_stack import deploy_stack
-from support.cli_session import add_critical
+from support.cli_session import INSTANCE, add_calm, add_critical, add_draining_instance
 from support.fake_slack import start_fake_slack
 from support.paths import ROOT
 
@@ -85,6 +86,58 @@ def operations(actions):
 
 def test_what_only_looks_calls_exactly_what_its_policy_allows(cli, lab):
     assert called_operations(cli, lab, TO_LOOK) == operations(allowed_actions("To look"))
+
+
+@pytest.fixture
+def least_permissions(lab):
+    """Only the actions that the page says are enough for assess and explain."""
+    [sentence] = re.findall(r"`assess` and `explain` need only ([^.]+)\.", SECTIONS["To look"])
+    enough = set(re.findall(r"`(\w+)`", sentence))
+    assert len(enough) == 4
+    sections = [name for name in SECTIONS if name.startswith(("To ", "With "))]
+    for action in operations(allowed_actions(*sections)) - enough - {"*"}:
+        lab.faults.add(Fault(action=action, code="UnauthorizedOperation", status=403))
+
+
+@pytest.mark.usefixtures("least_permissions")
+def test_four_permissions_are_enough_to_assess(cli, lab):
+    add_draining_instance(lab, io_pct=60)
+    calm = add_calm(lab, "web-1")
+    result = cli.run("assess")
+    assert calm in result.out
+    assert INSTANCE not in result.out
+    assert result.error_lines == []
+    assert "permission: instances (ec2:DescribeInstanceTypes), file systems (" in result.err
+    cost = re.search(r"costs (\S+) a month at this activity, (\S+) while all are calm", result.err)
+    assert cost is not None
+    assert cost[1] == cost[2]
+    assert result.code == 0
+    add_critical(lab, "ci-7")
+    assert cli.run("assess").code == 3
+
+
+@pytest.mark.usefixtures("least_permissions")
+@pytest.mark.parametrize("add", [add_calm, add_critical])
+def test_four_permissions_are_enough_to_explain(cli, lab, add):
+    add_draining_instance(lab)
+    volume_id = add(lab, instance_id=INSTANCE)
+    result = cli.run("explain", volume_id)
+    assert "is the bottleneck is not known: ec2:DescribeInstanceTypes failed" in " ".join(result.out.split())
+    assert result.error_lines == []
+    assert (
+        "note: what its instance allows is not known: you lack the permission ec2:DescribeInstanceTypes\n"
+    ) in result.err
+    assert f"next: burstctl plot {volume_id}" in result.err
+    assert result.code == 0
+
+
+@pytest.mark.usefixtures("least_permissions")
+def test_a_flip_is_refused_while_the_limits_of_the_instance_may_not_be_read(cli, lab):
+    add_draining_instance(lab)
+    volume_id = add_critical(lab, instance_id=INSTANCE)
+    result = cli.run("flip", volume_id, "--dry-run", "--ledger", f"sqlite:{cli.ledger_path}")
+    assert "instance_is_bottleneck" in result.out
+    assert result.code == 1
 
 
 def test_file_systems_and_databases_need_what_their_policy_adds(cli, lab):

@@ -77,19 +77,30 @@ def test_kinds_that_the_caller_may_not_read_are_one_line_if_none_was_requested(c
     }
 
 
-def test_instances_whose_limits_may_not_be_read_are_shown_as_unread(cli, lab):
+def test_instances_whose_limits_may_not_be_read_are_left_out_if_no_kind_was_requested(cli, lab):
+    add_draining_instance(lab, io_pct=60)
+    lab.faults.add(Fault(action="DescribeInstanceTypes", code="UnauthorizedOperation", status=403))
+
+    result = cli.run("assess")
+
+    assert INSTANCE not in result.out
+    assert "left out, because you lack the permission: instances (ec2:DescribeInstanceTypes)\n" in result.err
+    assert result.code == 0
+
+
+def test_requested_instances_whose_limits_may_not_be_read_are_shown_as_unread(cli, lab):
     add_draining_instance(lab, minutes=120, io_pct=60)
     calm = add_calm(lab, "web-1")
     lab.faults.add(Fault(action="DescribeInstanceTypes", code="UnauthorizedOperation", status=403))
 
-    result = cli.run("assess")
+    result = cli.run("assess", "--kind", "ebs,instance")
 
     assert calm in result.out
     [row] = [line for line in result.out.splitlines() if INSTANCE in line]
     assert (row.split()[0], "could not be read" in row) == ("unknown", True)
     assert "ec2:DescribeInstanceTypes" in result.err
     assert result.code == 1
-    document = cli.run("assess", "--json").document
+    document = cli.run("assess", "--kind", "ebs,instance", "--json").document
     [instance] = [item for item in document["instances"] if item["resource_id"] == INSTANCE]
     assert (instance["level"], instance["unknown_reason"]) == ("unknown", "read_failed")
     assert (len(document["failures"]), document["totals"]["unread"] > 0) == (1, True)
