@@ -54,13 +54,13 @@ def describe_deployment(answers: Answers, summary: StackSummary) -> str:
 
 
 def next_commands(answers: Answers, directory: Path) -> list[str]:
-    """What to run next, in this order."""
+    """What to run next, in this order; a relative path may mean the repository's policy in a checkout."""
     commands = [
         f"aws secretsmanager create-secret --region {region} --name {answers.slack_secret} --secret-string"
         " file://webhook.txt"
         for region in (answers.regions if answers.slack_secret else ())
     ]
-    stage, policy = (shlex.quote(str(directory / name)) for name in (STAGE_FILE, POLICY_FILE))
+    stage, policy = (shlex.quote(str((directory / name).absolute())) for name in (STAGE_FILE, POLICY_FILE))
     return [*commands, f"burstctl policy check {policy}", f"cdk deploy --all -c stage={stage}"]
 
 
