@@ -22,6 +22,7 @@ MAX_LISTED: Final = 10  # what fits on a terminal; --json has all of it
 _MAX_TEXT_LENGTH: Final = 400  # an unexpected error may quote a whole response
 _SENTENCE_ENDS: Final = (".", "!", "?", ":")
 _ENDPOINT: Final = re.compile(r"https?://[^\s,;]+")
+_FAILED_ACTION: Final = re.compile(r"\b[a-z][a-z0-9-]*:[A-Z]\w+(?= failed \()")
 
 
 class Unread(NamedTuple):
@@ -132,7 +133,7 @@ def print_failures(
     """Print each cause once, however much it affects, and which volumes do not exist in the region."""
     problems = {problem.cause: problem for problem in map(Problem.of, failures)}
     affected = group_by_cause(unread)
-    for problem in merge_endpoints([problems[cause] for cause in problems if cause not in affected]):
+    for problem in merge_alike([problems[cause] for cause in problems if cause not in affected]):
         print_error(problem)
     for cause, (problem, labels) in affected.items():
         nouns = {type_of_id(resource_id).noun for resource_id in labels}
@@ -149,17 +150,23 @@ def print_failures(
         )
 
 
-def merge_endpoints(problems: Iterable[str]) -> list[Problem]:
-    """The problems, with one for all endpoints that fail alike: without a network, that is every service."""
-    groups: dict[tuple[str, str], list[Problem]] = {}
-    for problem in map(Problem.of, problems):
-        groups.setdefault((_ENDPOINT.sub("", problem.cause, count=1), problem.fix), []).append(problem)
-    return [_merge_group(*group) for group in groups.values()]
+def merge_alike(problems: Iterable[str]) -> list[Problem]:
+    """The problems, with one for all endpoints or actions of AWS that fail alike.
+
+    Without a network, that is every service.
+    """
+    merged = [*map(Problem.of, problems)]
+    for pattern in (_ENDPOINT, _FAILED_ACTION):
+        groups: dict[tuple[str, str], list[Problem]] = {}
+        for problem in merged:
+            groups.setdefault((pattern.sub("", problem.cause, count=1), problem.fix), []).append(problem)
+        merged = [_merge_group(pattern, *group) for group in groups.values()]
+    return merged
 
 
-def _merge_group(problem: Problem, *others: Problem) -> Problem:
-    """One problem for several that differ in the endpoint alone."""
-    matches = (_ENDPOINT.search(item.cause) for item in (problem, *others))
+def _merge_group(pattern: re.Pattern[str], problem: Problem, *others: Problem) -> Problem:
+    """One problem for several that differ only in what matches the pattern."""
+    matches = (pattern.search(item.cause) for item in (problem, *others))
     first, *more = dict.fromkeys(match[0] if match else "" for match in matches)
     if not more:
         return problem

@@ -13,7 +13,7 @@ from burstctl.cli.output import (
     OutputError,
     describe_error,
     list_first,
-    merge_endpoints,
+    merge_alike,
     print_error,
     print_info,
     print_internal_error,
@@ -97,7 +97,7 @@ class RegionReads(Generic[Result]):
         for problem, regions in _by_cause(problems):
             by_regions.setdefault(tuple(regions), []).append(problem)
         for affected, same_regions in by_regions.items():
-            for problem in merge_endpoints(same_regions):
+            for problem in merge_alike(same_regions):
                 print_error(problem, subject=_describe_regions(affected))
         for region in self.errors.keys() - expected.keys():
             print_internal_error(self.errors[region])

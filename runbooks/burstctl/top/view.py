@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Final
 
-from burstctl.cli.output import merge_endpoints
+from burstctl.cli.output import merge_alike
 from burstctl.cli.tag_filter import TagTerm, parse_term
 from burstctl.render.pass_summary import describe_hold
 from burstctl.render.resource_rows import has_nothing_to_lose, row_of
@@ -133,7 +133,7 @@ def make_look(
         selection=" ".join(map(str, terms)),
         items=items,
         level_counts=Counter(item.row.level for item in items),
-        failures=[*unread, *dict.fromkeys(map(str, merge_endpoints(report.failures))), *unreadable],
+        failures=[*unread, *dict.fromkeys(map(str, merge_alike(report.failures))), *unreadable],
         notes=[
             *(describe_hold(hold, report.now_s) for hold in report.holds if hold.volume_id is None),
             *remarks,

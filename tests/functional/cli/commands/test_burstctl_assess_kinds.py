@@ -1,9 +1,17 @@
 """burstctl assess --kind: volumes and the EBS credits of instances in one table."""
 
+import pytest
+
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.database import LabDatabase
 from burstlab.model.file_system import LabFileSystem
-from support.cli_session import INSTANCE, add_calm, add_critical, add_draining_instance, add_lab_volume
+from support.cli_session import (
+    INSTANCE,
+    add_calm,
+    add_critical,
+    add_draining_instance,
+    add_lab_volume,
+)
 
 
 def test_both_kinds_are_in_one_table_the_most_urgent_first(cli, lab):
@@ -113,6 +121,20 @@ def test_a_kind_that_fails_for_another_reason_is_an_error(cli, lab):
     result = cli.run("assess")
 
     assert "elasticfilesystem:DescribeFileSystems failed" in result.err
+    assert result.code == 1
+
+
+@pytest.mark.parametrize("regions", ["us-east-1", "us-east-1,eu-west-1"])
+def test_calls_that_fail_for_the_same_reason_are_one_error(cli, lab, regions):
+    for action in ("DescribeVolumes", "DescribeInstances", "DescribeFileSystems", "DescribeDBInstances"):
+        lab.faults.add(Fault(action=action, code="InternalError", status=503))
+    result = cli.run("assess", "--region", regions)
+    [error] = result.error_lines
+    assert (
+        "ec2:DescribeVolumes, ec2:DescribeInstances, elasticfilesystem:DescribeFileSystems and"
+        " rds:DescribeDBInstances failed (InternalError): AWS had an internal error"
+    ) in error
+    assert result.err.count("fix:") == 1
     assert result.code == 1
 
 
