@@ -140,7 +140,7 @@ def print_next_for(report_options: Mapping[str, Sequence[str]], *reports: PassRe
         commands = [["explain", decision.volume_id]]
         if decision.flip is None and report.outcome_of(decision).status is not OutcomeStatus.FLIPPED:
             commands.append(["flip", decision.volume_id, "--dry-run"])
-    elif decision.assessment.is_fault:
+    elif decision.assessment.is_fault or report.failures:
         commands = [["doctor"]]
     else:
         commands = [["advise"]]
@@ -296,12 +296,17 @@ def _format_effort(reports: Sequence[PassReport]) -> str:
         datapoint_age = f"{datapoint_age}; {spacing}"
     call_count = sum(sum(report.api_calls.values()) for report in reports)
     metric_count = sum(report.metrics_requested for report in reports)
+    effort = (
+        f"{datapoint_age}; {format_count(call_count, 'call')} to AWS, {metric_count:,}"
+        f" metrics read for {format_usd(metric_count * USD_PER_METRIC, decimals=5)}"
+    )
+    if any(report.failures for report in reports):
+        return effort  # a price without what could not be read would be wrong
     idle_usd = sum(report.usd_per_month_idle for report in reports)
     now_usd = sum(usd_per_month_now(report.decisions) for report in reports)
     return (
-        f"{datapoint_age}; {format_count(call_count, 'call')} to AWS, {metric_count:,}"
-        f" metrics read for {format_usd(metric_count * USD_PER_METRIC, decimals=5)}; watching costs"
-        f" {format_usd(now_usd)} a month at this activity, {format_usd(idle_usd)} while all are calm"
+        f"{effort}; watching costs {format_usd(now_usd)} a month at this activity,"
+        f" {format_usd(idle_usd)} while all are calm"
     )
 
 

@@ -10,6 +10,8 @@ from support.cli_session import (
     add_calm,
     add_critical,
     add_draining_instance,
+    add_gp3,
+    add_lab_instance,
     add_lab_volume,
 )
 
@@ -136,6 +138,17 @@ def test_calls_that_fail_for_the_same_reason_are_one_error(cli, lab, regions):
     ) in error
     assert result.err.count("fix:") == 1
     assert result.code == 1
+
+
+def test_after_a_listing_that_failed_comes_doctor_and_no_price(cli, lab):
+    add_lab_instance(lab, INSTANCE)
+    add_gp3(lab)
+    lab.faults.add(Fault(action="DescribeVolumes", code="InternalError", status=503))
+    result = cli.run("assess")
+    assert INSTANCE in result.out
+    assert "newest datapoint" in result.err
+    assert "watching costs" not in result.err
+    assert result.err.endswith("next: burstctl doctor\n")
 
 
 def test_a_region_without_permission_for_a_kind_is_no_error_among_several(cli, lab):
