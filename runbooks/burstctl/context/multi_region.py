@@ -190,7 +190,9 @@ def _read_region(
 def _by_cause(problems: Sequence[tuple[str, Problem]]) -> list[tuple[Problem, list[str]]]:
     groups: dict[str, tuple[Problem, list[str]]] = {}
     for region, problem in problems:
-        groups.setdefault(without_name(problem, region).cause, (problem, []))[1].append(region)
+        is_about_name = repr(region) in problem.cause  # a wrong name, which no other Region has
+        cause = problem.cause if is_about_name else without_name(problem, region).cause
+        groups.setdefault(cause, (problem, []))[1].append(region)
     return [(problem, list(dict.fromkeys(regions))) for problem, regions in groups.values()]
 
 

@@ -10,10 +10,13 @@ import pytest
 
 from burstctl.cli.exit_codes import ExitCode, worst_exit_code
 from burstctl.cli.options import Command
+from burstctl.context.multi_region import RegionReads
+from burstctl.context.regions import misspelled_region_problem
 from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
+from burstwatch.wiring.settings import SettingsError
 from support.aws.fake_stack import deploy_stack
 from support.cli_session import START, add_calm, add_critical, add_warning, every_command
 
@@ -189,6 +192,18 @@ def test_a_failure_of_all_regions_is_reported_once(cli, account):
     assert result.error_lines == [
         "error: us-east-1, eu-west-1: this identity may not call ec2:DescribeVolumes."
     ]
+
+
+def test_each_misspelled_region_is_named_with_its_suggestion(capsys):
+    errors = {
+        region: SettingsError(misspelled_region_problem(region)) for region in ("us-esat-1", "eu-wst-1")
+    }
+    RegionReads(session=None, notes={}, errors=errors).print_problems({})
+    first, first_fix, second, second_fix = capsys.readouterr().err.splitlines()
+    assert first == "error: us-esat-1: 'us-esat-1' is not an AWS Region."
+    assert "us-east-1" in first_fix
+    assert second == "error: eu-wst-1: 'eu-wst-1' is not an AWS Region."
+    assert "eu-west-1" in second_fix
 
 
 def test_a_region_that_cannot_be_evaluated_is_named_with_the_reason(cli, account):
