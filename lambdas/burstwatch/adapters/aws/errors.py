@@ -310,6 +310,7 @@ _RAISE_QUOTA_STEP: Final = "request a higher quota (Service Quotas, Amazon EBS),
 _REFUSAL_NEXT_STEPS: Final = {
     "IncorrectModificationState": "wait until its modification is completed",
     "VolumeModificationRateExceeded": "wait, AWS allows four modifications of a volume in 24 hours",
+    "OptInRequired": "enable the Region for the account, or complete the account's sign-up to AWS",
     "IncorrectState": "wait until it is in-use or available",
     "UnsupportedOperation": "change it by hand, AWS does not allow this here",
     "MaxIOPSLimitExceeded": _RAISE_QUOTA_STEP,

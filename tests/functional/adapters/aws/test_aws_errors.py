@@ -69,6 +69,14 @@ def test_every_error_has_its_kind_and_a_sentence_with_action_cause_and_next_step
     assert "\n" not in sentence
 
 
+def test_an_account_that_is_not_signed_up_is_expected_and_says_what_to_do():
+    message = "You are not subscribed to this service."
+    failure = to_aws_failure(client_error("OptInRequired", message), "ec2:DescribeVolumes")
+    assert failure.kind is FailureKind.REFUSED
+    assert failure.problem.cause == f"ec2:DescribeVolumes failed (OptInRequired): {message.rstrip('.')}"
+    assert failure.next_step == "enable the Region for the account, or complete the account's sign-up to AWS"
+
+
 def test_without_an_action_the_operation_is_named():
     assert str(to_aws_failure(client_error("InternalError"))).startswith(
         "DescribeVolumes failed (InternalError): "
