@@ -1,6 +1,5 @@
 """``burstctl runbook``: the page about an alert, in the terminal."""
 
-import os
 import sys
 from collections.abc import Iterable
 from itertools import groupby
@@ -11,6 +10,7 @@ import click
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, common_options
 from burstctl.cli.output import print_info, print_output, to_json
+from burstctl.cli.pager import show_in_pager
 from burstctl.cli.styled_text import StyledText, render_styled, supports_colour
 from burstctl.cli.text_layout import text_columns
 from burstctl.runbook.pages import PageEntry, RunbookNotFoundError, find_page, list_pages, read_page
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "burstwatch.runbook/v1"
 LIST_SCHEMA: Final = "burstwatch.runbooks/v1"
-_LESS_OPTIONS: Final = "FRX"
-"""Keep colours, leave the page on the screen, and do not stop at a page that fits."""
 
 
 def _complete_name(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -73,10 +71,7 @@ def _show(text: str) -> None:
     """Show a page on the terminal, with the pager if it is longer than the screen."""
     from burstctl.runbook.render import render_page  # noqa: PLC0415 - rich's Markdown is for terminals only
 
-    os.environ.setdefault("LESS", _LESS_OPTIONS)
-    click.echo_via_pager(
-        f"{render_page(text, width=text_columns(), has_colour=supports_colour())}\n", color=supports_colour()
-    )
+    show_in_pager(f"{render_page(text, width=text_columns(), has_colour=supports_colour())}\n")
 
 
 def _list_lines(pages: Iterable[PageEntry]) -> Iterable[list[StyledText]]:

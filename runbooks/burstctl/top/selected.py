@@ -1,7 +1,11 @@
 """What the keys about the selected resource do: the commands of burstctl, on the ordinary screen."""
 
 import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
+from io import BytesIO, TextIOWrapper
 from typing import Any
 
 import click
@@ -9,6 +13,7 @@ import click
 from burstctl.cli.confirm import confirm, request_answer
 from burstctl.cli.options import ORDER_DURATION, Options, ReasonText
 from burstctl.cli.output import describe_error, print_error, print_info
+from burstctl.cli.pager import show_in_pager
 from burstctl.context.context import Notes, open_operator
 from burstctl.holds.multi_region import check_can_hold
 from burstctl.main import main
@@ -29,11 +34,33 @@ def run_for_selected(action: Action, resource_id: str, options: Options) -> None
         if arguments:
             command = [*arguments, *options.repeated]
             print_info(f"$ {shlex.join(['burstctl', *command])}", style="bold")
-            main(command)
+            if action is Action.HOLD:
+                main(command)
+            else:
+                _show_output_of(command)
             print_info("")
         request_answer("Press Enter to return to the list", str)
     except (click.Abort, KeyboardInterrupt):
         print_info("")
+
+
+class _TerminalBuffer(TextIOWrapper):
+    """What a command prints for the terminal, kept until it has ended."""
+
+    def __init__(self) -> None:
+        super().__init__(BytesIO(), encoding=sys.stdout.encoding)
+
+    def isatty(self) -> bool:
+        return True
+
+
+def _show_output_of(command: Sequence[str]) -> None:
+    """Run the command, and show all that it prints, which may be longer than the screen."""
+    buffer = _TerminalBuffer()
+    with redirect_stdout(buffer), redirect_stderr(buffer):
+        main(command)
+    buffer.seek(0)
+    show_in_pager(buffer.read().rstrip("\n"))
 
 
 _COMMANDS = {

@@ -32,8 +32,10 @@ class Terminal:
         self.attributes = termios.tcgetattr(self._other_end)
         self.text = ""
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), self._other_end)
-        environment = {"TERM": "xterm-256color", **environment}
-        self._running = cli.start_subprocess("top", *arguments, env=environment, text=False, **streams)
+        environment = {"TERM": "xterm-256color", "PAGER": "cat", **environment}
+        # in a session of its own, a pager reads its keys from this terminal
+        options = {"env": environment, "text": False, "start_new_session": True, **streams}
+        self._running = cli.start_subprocess("top", *arguments, **options)
 
     def __enter__(self):
         self.process = self._running.__enter__()
@@ -107,6 +109,21 @@ def test_it_shows_the_fleet_explains_the_selected_and_quits(cli, lab):
         assert terminal.wait_for_end() == 0
         assert terminal.is_restored()
     assert not cli.ledger_path.parent.exists()
+
+
+def test_an_explanation_that_is_longer_than_the_screen_opens_in_the_pager(cli, lab):
+    critical = add_critical(lab)
+    with Terminal(cli, PAGER="less") as terminal:
+        terminal.wait_for(r"> critical")
+        terminal.press("\r")
+        terminal.wait_for(rf"burstctl explain {critical}(?s:.*)\n:", in_frame=False)
+        assert f"{critical} (ci-7)" in terminal.text
+        assert "Quota" not in terminal.text
+        assert "Press Enter" not in terminal.text
+        terminal.press("q")
+        terminal.wait_for(r"Press Enter to return to the list", in_frame=False)
+        terminal.press("\n")
+        terminal.wait_for(r"> critical")
 
 
 def test_the_plan_of_a_volume_changes_nothing_and_others_have_none(cli, lab):
