@@ -48,7 +48,7 @@ class _MergedFinding:
 
 
 def to_lines(results: Sequence[CheckResult]) -> list[_Line]:
-    """Everything, in lines of at most 80 columns but for what is to be pasted."""
+    """Everything, in lines of at most 80 columns but for what is to be pasted, such as a long path."""
     merged = _merge(results)
     lines: list[_Line] = []
     for verdict in _URGENT:
@@ -126,7 +126,7 @@ def _other_lines(merged: _MergedFinding) -> Iterator[_Line]:
     ):  # a path, which is of no use in two pieces
         yield _styled(first.rstrip(), style, len(label) + 2)
         first, style, indent = " " * _DEEP_INDENT, "", _DEEP_INDENT
-    lines = wrap(parts, text_columns() - indent)
+    lines = wrap(parts, text_columns() - indent, breaks_words=False)
     if merged.finding.fix:
         lines += wrap_hanging(f"-> {_sanitise(merged.finding.fix)}", text_columns() - indent)
     yield _styled(f"{first}{lines[0]}", style, len(label) + 2)
@@ -152,5 +152,5 @@ def _sanitise_command(command: str) -> str:
 
 
 def _indent(text: str, indent: int) -> Iterator[_Line]:
-    for line in wrap(text.split(), text_columns() - indent):
+    for line in wrap(text.split(), text_columns() - indent, breaks_words=False):
         yield _styled(f"{' ' * indent}{line}")

@@ -590,6 +590,15 @@ def test_permissions_are_tried_at_once_so_that_silence_is_waited_for_once(monkey
     ]
 
 
+def test_a_path_is_in_one_piece_on_a_narrow_terminal(monkeypatch):
+    monkeypatch.setattr("burstctl.doctor.text.text_columns", lambda: 60)
+    path = "sqlite:/home/anna/.local/state/burstwatch/ledger-us-east-1.sqlite"
+    findings = [ok(f"{path}, schema 2"), broken(f"cannot read {path}", fix=f"remove {path}")]
+    checked = CheckResult(check=a_check("ledger"), findings=findings)
+    text = to_plain_text(to_lines([checked]))
+    assert text.count(path) == 3
+
+
 def test_the_path_of_a_ledger_is_in_one_piece():
     path = "sqlite:/home/anna/.local/state/burstwatch/ledger-us-east-1.sqlite"
     checked = CheckResult(check=a_check("ledger"), findings=[ok(f"{path}, schema 2, 0.1 MiB")])
