@@ -69,7 +69,7 @@ def test_every_error_has_its_kind_and_a_sentence_with_action_cause_and_next_step
     assert "\n" not in sentence
 
 
-def test_an_account_that_is_not_signed_up_is_expected_and_says_what_to_do():
+def test_the_error_of_an_account_that_is_not_signed_up_has_a_next_step():
     message = "You are not subscribed to this service."
     failure = to_aws_failure(client_error("OptInRequired", message), "ec2:DescribeVolumes")
     assert failure.kind is FailureKind.REFUSED
