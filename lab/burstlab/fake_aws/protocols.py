@@ -218,7 +218,9 @@ def error_response(call: Call, error: AwsError) -> Response:
             f"<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>{message}</Message></Error>"
             f"<RequestId>{uuid.uuid4()}</RequestId></ErrorResponse>"
         )
-    return Response(body=text.encode(), content_type="text/xml", status=error.status)
+    # a client that expects JSON, whose protocol is not known here, reads at least the code
+    headers = {"x-amzn-ErrorType": error.code}
+    return Response(body=text.encode(), content_type="text/xml", status=error.status, headers=headers)
 
 
 _TIMESTAMP: Final = struct.Struct(">BBI")

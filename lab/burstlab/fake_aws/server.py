@@ -154,8 +154,13 @@ class Endpoint(BackgroundServer[BaseWSGIServer]):
         response = self._own_response(call)
         if response is None:
             environ["wsgi.input"] = BytesIO(body)
-            moto_response: Iterable[bytes] = _moto_application()(environ, start_response)
-            return moto_response
+            try:
+                moto_response: Iterable[bytes] = _moto_application()(environ, start_response)
+            except ImportError:  # moto needs a package of this service that is not installed
+                message = f"The lab does not simulate {call.service or 'this service'}."
+                response = error_response(call, AwsError("NotImplemented", message, 501))
+            else:
+                return moto_response
         return self._send(response, start_response)
 
     def _own_response(self, call: Call) -> Response | None:

@@ -1,9 +1,10 @@
 import json
 import re
+import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from threading import Thread
@@ -281,6 +282,22 @@ def test_a_region_that_does_not_exist_is_refused(lab, service):
         "Credential should be scoped to a valid Region, not 'us-eastt-1'.",
     )
     nowhere.close()
+
+
+@pytest.mark.parametrize(
+    ("service", "call"),
+    [
+        ("cloudformation", "describe_stacks"),
+        ("apigateway", "get_rest_apis"),
+        ("stepfunctions", "list_state_machines"),
+    ],
+)
+def test_a_service_for_which_moto_lacks_a_package_is_refused(lab, monkeypatch, service, call):
+    monkeypatch.setitem(sys.modules, f"moto.{service}", None)
+    with closing(lab.client(service, config=ONCE)) as client:
+        code, message = refusal(getattr(client, call))
+    assert code == "NotImplemented"
+    assert "The lab does not simulate" in message
 
 
 # ------------------------------------------------------------------- instances, tags, modifications
