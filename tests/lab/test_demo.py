@@ -1,9 +1,11 @@
 import os
+import re
 import signal
 import subprocess
 import sys
 from datetime import UTC, datetime
 from io import StringIO
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -11,6 +13,9 @@ from rich.console import Console
 
 from burstlab.demo.command import demo, run_demo
 from burstlab.demo.live_view import _render, open_view, print_introduction, print_summary
+from burstlab.demo.picture import _outcome_lines
+from burstlab.demo.watchdogs import Notification
+from burstwatch.core.assessment.severity import Level
 
 BURSTLAB = [sys.executable, "-c", "from burstlab.main import main; main()"]
 HOURS = 4.9
@@ -48,6 +53,7 @@ def test_the_demo_runs_its_scenario(tmp_path):
     the_credits_of_the_instance_are_named_an_hour_before_they_run_out(stage, role)
     the_file_system_is_changed_by_the_command_in_its_alert(stage, role)
     the_database_empties_at_its_batch_and_was_announced(role)
+    an_exhausted_volume_that_was_not_empty_is_described_as_that(role)
     the_output_fits_80_columns_and_reports_what_was_done(stage, lines.file.getvalue(), boards.file.getvalue())
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -171,6 +177,24 @@ def the_database_empties_at_its_batch_and_was_announced(role):
     assert database.history.empty_at_s == pytest.approx(at("18:40:55"), abs=2)
     assert database.history.stalled_s == pytest.approx(at("20:00") - at("18:40:55"), abs=2)
     assert database.warning_time_s > 25 * 60
+
+
+def an_exhausted_volume_that_was_not_empty_is_described_as_that(role):
+    first, second, *_ = [text for text, _ in _outcome_lines(role("nightly"))]
+    assert re.fullmatch(r"1 % or less, \d+ min", first)
+    assert second == "but never empty"
+    assert [text for text, _ in _outcome_lines(role("lake"))] == ["never empty"]
+
+
+def test_alerts_of_one_tick_are_printed_in_the_order_of_their_times():
+    console = Console(file=StringIO(), width=80)
+    notifications = [
+        Notification(at_s=at("20:06"), headline="RECOVERED: db", level=Level.OK),
+        Notification(at_s=at("20:05"), headline="FLIPPED: web", level=Level.OK),
+    ]
+    with open_view(console) as show:
+        show(SimpleNamespace(watchdog=SimpleNamespace(notifications=notifications)))
+    assert console.file.getvalue() == "20:05  FLIPPED: web\n20:06  RECOVERED: db\n"
 
 
 def the_output_fits_80_columns_and_reports_what_was_done(stage, lines, boards):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Final
 
 from rich.console import Console, Group
@@ -66,7 +67,7 @@ def _make_line_printer(console: Console) -> Callable[[DemoRun], None]:
     def show(demo_run: DemoRun) -> None:
         nonlocal printed
         notifications = demo_run.watchdog.notifications
-        for notification in notifications[printed:]:
+        for notification in sorted(notifications[printed:], key=attrgetter("at_s")):
             print_wrapped(console, notification.headline, lead=f"{format_clock(notification.at_s)}  ")
         printed = len(notifications)
 
@@ -98,7 +99,7 @@ def _render(demo_run: DemoRun) -> Group:
             sanitise(f"{format_clock(notification.at_s)} {notification.headline}", COLUMNS - 1),
             style=COLOURS[notification.level],
         )
-        for notification in demo_run.watchdog.notifications[-_SHOWN_ALERTS:]
+        for notification in sorted(demo_run.watchdog.notifications, key=attrgetter("at_s"))[-_SHOWN_ALERTS:]
     ]
     return Group(table, Text(""), Text(demo_run.watchdog.channel_label, style="bold"), *alert_lines)
 

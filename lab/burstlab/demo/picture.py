@@ -18,6 +18,7 @@ from burstlab.demo.scenario import STARTS_AT, DemoFileSystem, describe_refill
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.policy.policy import LevelPolicy
 from burstwatch.core.policy.windows import Windows, occurrences
 from burstwatch.core.text import format_clock, format_duration, format_usd
 
@@ -329,7 +330,13 @@ def _outcome_lines(run: VolumeRun | AdvisedRun) -> list[tuple[str, dict[str, Any
         if isinstance(run.spec, DemoFileSystem):
             outcome = f"for {describe_refill(run.spec)}"
         lines.append((outcome, style))
-    return [("never empty", {"fontsize": 11, "weight": "bold", "color": INK}), *lines]
+    bold = {"fontsize": 11, "weight": "bold", "color": INK}
+    exhausted_pct = LevelPolicy().exhausted_pct
+    balances = [sample.balance_pct for sample in history.samples if sample.balance_pct is not None]
+    if exhausted_minutes := sum(balance <= exhausted_pct for balance in balances):
+        outcome = f"{exhausted_pct:g} % or less, {exhausted_minutes} min"
+        return [(outcome, bold), ("but never empty", style), *lines]
+    return [("never empty", bold), *lines]
 
 
 def _draw_legend(figure: Any) -> None:
