@@ -37,7 +37,7 @@ from burstwatch.core.rds.rds_buckets import (
     gp2_storage_mib_s,
 )
 from burstwatch.core.rds.storage_recommendation import NoStorageChange
-from burstwatch.core.text import format_instant, format_usd, sanitise
+from burstwatch.core.text import format_instant, sanitise
 from burstwatch.core.watch.efs_evidence import EfsEvidence
 from burstwatch.core.watch.pass_report import describe_database, describe_file_system
 from burstwatch.core.watch.rds_evidence import RdsEvidence
@@ -136,6 +136,7 @@ def _option_document(option: ModeOption) -> "ModeOptionDocument":
         "mode": option.mode,
         "provisioned_mib_s": option.provisioned_mib_s,
         "usd_per_month": round(option.usd_per_month, 2),
+        "is_price_least": option.is_price_least,
         "serves_load": option.serves_load,
         "because": option.reason,
     }
@@ -248,7 +249,7 @@ def _recommended_change(explanation: StorageExplanation) -> _Change | None:
 
 def _describe_option(option: ModeOption) -> str:
     verdict = "serves it" if option.serves_load else "does not serve it"
-    return f"{option}: {format_usd(option.usd_per_month)} a month, {verdict}: {option.reason}"
+    return f"{option}: {option.price} a month, {verdict}: {option.reason}"
 
 
 def _bucket_topics(explanation: StorageExplanation, bucket: ExplainedBucket, *, verbose: bool) -> list[Topic]:

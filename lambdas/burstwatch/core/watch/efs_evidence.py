@@ -20,7 +20,7 @@ from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.metric_spec import MetricSpec
 from burstwatch.core.policy.policy import Policy
-from burstwatch.core.text import format_duration, format_usd, rounded_or_none
+from burstwatch.core.text import format_duration, rounded_or_none
 from burstwatch.core.watch.witness import lead_sentences
 
 _PERIOD_S: Final = 300
@@ -122,9 +122,7 @@ class EfsEvidence:
                 cautions=cautions,
             )
         cautions = tuple(caution.rstrip(".") for caution in recommendation.cautions)
-        options = ", ".join(
-            f"{option} {format_usd(option.usd_per_month)}" for option in recommendation.options
-        )
+        options = ", ".join(f"{option} {option.price}" for option in recommendation.options)
         return Recommendation(
             action=f"{command} --region {location.region}" if command else recommendation.reason,
             reasons=(
@@ -165,16 +163,12 @@ class EfsEvidence:
         return [f"In the last half hour: {describe_metered_load(read_per_s, written_per_s)}"]
 
     def _busiest_load(self) -> EfsLoad | None:
-        """The load of the busiest five minutes of the last half hour; None if it was not read.
+        """The load of the busiest five minutes of the last half hour; None if it is not what is wanted.
 
-        If it was without credits then, its rate does not show what is wanted: the whole day counts.
+        If it was without credits then, the busiest rate of the day counts, as in ``mode_recommendation``.
         """
-        is_throttled = _was_throttled(self._recent("credits"))
-        read, written, metered = (
-            self.series.get(name, Series()) if is_throttled else self._recent(name)
-            for name in ("read", "written", "metered")
-        )
-        if not metered:
+        read, written, metered = (self._recent(name) for name in ("read", "written", "metered"))
+        if not metered or _was_throttled(self._recent("credits")):
             return None
         start_s = max(metered, key=lambda sample: sample.value).start_at_s
         five_minutes = [sum(s.value for s in series if s.start_at_s == start_s) for series in (read, written)]
@@ -183,7 +177,6 @@ class EfsEvidence:
             written_bytes=five_minutes[1],
             peak_metered_per_s=max(metered.values) / _PERIOD_S,
             duration_s=_PERIOD_S,
-            was_throttled=is_throttled,
         )
 
     def _recent_rate(self, name: str) -> float | None:
