@@ -207,24 +207,19 @@ def _recommended_change(explanation: StorageExplanation) -> _Change | None:
     """What serves the load; None if that was not read."""
     evidence = explanation.evidence
     if isinstance(evidence, EfsEvidence):
-        mode = evidence.mode_recommendation()
-        if mode is None:
+        by_day, mode = evidence.mode_recommendation(), evidence.recommended_change()
+        if by_day is None or mode is None:
             return None
-        lasting = evidence.lasting_recommendation()
+        if_it_lasts = evidence.lasting_sentence()
         return _Change(
             action=f"{mode.command} --region {explanation.region}" if mode.command else "leave it as it is",
             reasons=[
-                capitalise(mode.reason),
+                capitalise(by_day.reason) if mode == by_day else evidence.day_sentence(by_day, mode),
                 *([capitalise(mode.blocked)] if mode.blocked else []),
-                *([f"If the load of its busiest five minutes lasts: {lasting.reason}"] if lasting else []),
-                *(
-                    [f"{lasting.command} --region {explanation.region}"]
-                    if lasting and lasting.command != mode.command
-                    else []
-                ),
+                *([if_it_lasts] if if_it_lasts else []),
             ],
             cautions=mode.cautions,
-            options=mode.options,
+            options=by_day.options,
             definition=mode.definition,
         )
     if evidence is None:

@@ -14,7 +14,7 @@ from burstwatch.core.buckets.units import format_rate
 from burstwatch.core.durations import DAY_S
 from burstwatch.core.efs.efs_bucket import EFS_BYTES, limit_when_empty_per_s
 from burstwatch.core.efs.efs_text import describe_efs_outlook, describe_metered_load
-from burstwatch.core.efs.file_system import FileSystem
+from burstwatch.core.efs.file_system import FileSystem, ThroughputMode
 from burstwatch.core.efs.mode_recommendation import EfsLoad, ModeRecommendation, recommend_mode
 from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.location import AwsLocation
@@ -95,6 +95,36 @@ class EfsEvidence:
         )
         return None if is_same or lasting.command is None else lasting
 
+    def recommended_change(self) -> ModeRecommendation | None:
+        """What serves the load of a day, or the present load if it lasts; None if the load was not read.
+
+        The present load counts if its day needs no change, or elastic mode, which has no price ceiling.
+        """
+        by_day, lasting = self.mode_recommendation(), self.lasting_recommendation()
+        if by_day is None or lasting is None:
+            return by_day
+        is_lasting_chosen = by_day.command is None or by_day.chosen.mode == ThroughputMode.ELASTIC
+        return lasting if is_lasting_chosen else by_day
+
+    def day_sentence(self, by_day: ModeRecommendation, change: ModeRecommendation) -> str:
+        """What the load of a day needs, beside the change that is recommended."""
+        span = f"By its load of {self.load_span}"
+        if by_day.command or change == by_day:
+            return f"{span}: {by_day.reason}"
+        return f"{span}, {by_day.chosen} mode is enough: {by_day.chosen.reason}"
+
+    def lasting_sentence(self) -> str | None:
+        """The mode if the busiest five minutes last, and the price of elastic then; None if a day says so."""
+        lasting = self.lasting_recommendation()
+        if lasting is None:
+            return None
+        elastic_prices = [
+            f"; elastic would cost {option.price} a month"
+            for option in lasting.options
+            if option.mode == ThroughputMode.ELASTIC and option.serves_load and option != lasting.chosen
+        ]
+        return f"If the load of its busiest five minutes lasts: {lasting.reason}{''.join(elastic_prices)}"
+
     def load_of(self, _kind: BucketKind) -> None:
         """AWS documents the capacity: no load is needed to find it."""
         return
@@ -104,33 +134,23 @@ class EfsEvidence:
         return None
 
     def advise(self, _assessment: Assessment, location: AwsLocation) -> Recommendation:
-        """The cheapest throughput mode that serves the load of a day, beside the others."""
-        recommendation = self.mode_recommendation()
-        if recommendation is None:
+        """The cheapest throughput mode that serves the load, beside the others."""
+        by_day, change = self.mode_recommendation(), self.recommended_change()
+        if by_day is None or change is None:
             return Recommendation(action="look at MeteredIOBytes in CloudWatch: its load could not be read")
-        lasting, command = self.lasting_recommendation(), recommendation.command
-        if_it_lasts = f". If the load of its busiest five minutes lasts: {lasting.reason}" if lasting else ""
-        if lasting is not None and command is None:
-            by_day = (
-                f"By its load of {self.load_span}, bursting mode is enough: {recommendation.chosen.reason}"
-            )
-            cautions = tuple(caution.rstrip(".") for caution in lasting.cautions)
-            return Recommendation(
-                action=f"{lasting.command} --region {location.region}",
-                reasons=(*cautions, f"{by_day}{if_it_lasts}"),
-                caveat=lasting.blocked,
-                cautions=cautions,
-            )
-        cautions = tuple(caution.rstrip(".") for caution in recommendation.cautions)
-        options = ", ".join(f"{option} {option.price}" for option in recommendation.options)
+        options = ", ".join(f"{option} {option.price}" for option in by_day.options)
+        prices = f"By its load of {self.load_span}, a month costs: {options}"
+        load = self.day_sentence(by_day, change)
+        if_it_lasts = self.lasting_sentence()
+        cautions = tuple(caution.rstrip(".") for caution in change.cautions)
         return Recommendation(
-            action=f"{command} --region {location.region}" if command else recommendation.reason,
+            action=f"{change.command} --region {location.region}" if change.command else change.reason,
             reasons=(
-                f"By its load of {self.load_span}, a month costs: {options}",
+                *([prices] if change == by_day else []),
                 *cautions,
-                f"By its load of {self.load_span}: {recommendation.reason}{if_it_lasts}",
+                f"{load}. {if_it_lasts}" if if_it_lasts else load,
             ),
-            caveat=recommendation.blocked,
+            caveat=change.blocked,
             cautions=cautions,
         )
 

@@ -43,14 +43,16 @@ def test_a_load_that_has_just_begun_is_provisioned_at_its_busiest_rate():
 
 
 def test_elastic_for_a_day_of_little_load_is_not_recommended_alone_to_a_load_that_may_last():
-    """100 MiB/s for 45 minutes: elastic is $485 a month if that is all of a day, and $15,188 if it lasts."""
+    """100 MiB/s for 45 minutes: elastic is $481 a month if that is all of a day, and $15,398 if it lasts."""
     busy = evidence(*[0] * 279, *[100] * 9)
     recommendation = busy.advise(ASSESSMENT, AwsLocation(region="us-east-1"))
-    assert "--throughput-mode elastic" in recommendation.action
+    assert "--throughput-mode provisioned --provisioned-throughput-in-mibps 100" in recommendation.action
+    assert "By its load of a day: elastic, $481.20 a month" in recommendation.reasons[-1]
     assert (
         "If the load of its busiest five minutes lasts: provisioned with 100 MiB/s, $583.01 a month"
         in (recommendation.reasons[-1])
     )
+    assert recommendation.reasons[-1].endswith("; elastic would cost $15,398.44 a month")
 
 
 def test_what_was_busy_before_the_last_half_hour_does_not_last():
@@ -88,6 +90,14 @@ def test_a_time_without_datapoints_is_no_part_of_the_load():
 def test_an_alert_has_the_cautions_of_the_mode():
     busy = evidence(*[0] * 279, *[100] * 9)
     recommendation = busy.advise(ASSESSMENT, AwsLocation(region="us-east-1"))
+    assert any("AWS refuses to leave provisioned mode" in caution for caution in recommendation.cautions)
+
+
+def test_the_choice_of_a_day_stays_if_the_present_load_needs_no_change():
+    """The busy time is over: elastic is the cheapest for a day, and the last half hour is idle."""
+    over = evidence(*[0] * 273, *[100] * 9, *[0] * 6)
+    recommendation = over.advise(ASSESSMENT, AwsLocation(region="us-east-1"))
+    assert "--throughput-mode elastic" in recommendation.action
     assert any("Elastic mode has no price ceiling" in caution for caution in recommendation.cautions)
 
 
