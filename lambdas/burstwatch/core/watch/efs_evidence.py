@@ -12,7 +12,8 @@ from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.buckets.units import format_rate
 from burstwatch.core.durations import DAY_S
-from burstwatch.core.efs.efs_bucket import EFS_BYTES, limit_when_empty_per_s
+from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT
+from burstwatch.core.efs.efs_bucket import EFS_BYTES, efs_bucket, limit_when_empty_per_s
 from burstwatch.core.efs.efs_text import describe_efs_outlook, describe_metered_load
 from burstwatch.core.efs.file_system import FileSystem, ThroughputMode
 from burstwatch.core.efs.mode_recommendation import EfsLoad, ModeRecommendation, recommend_mode
@@ -37,6 +38,8 @@ _WHOLE_SHARE: Final = 0.9
 """A judgement: from this share of a day on, the load is that of a day."""
 _NOTICEABLE: Final = 1.1
 """A judgement: a price that is higher by less than this is the same."""
+_IDLE_SHARE: Final = 0.1
+"""A judgement: below this share of what is left without credits it is idle. Small ones refill for days."""
 _RECENT_S: Final = 1_800
 """The load of the last half hour is what drains the bucket now."""
 
@@ -63,7 +66,7 @@ class EfsEvidence:
             written_bytes=sum(self.series["written"].values),
             peak_metered_per_s=max(metered.values, default=0.0) / _PERIOD_S,
             duration_s=_PERIOD_S * max(1, len(metered)),
-            was_throttled=_was_throttled(self.series.get("credits", Series())),
+            was_throttled=bool(self._throttled_starts()),
         )
 
     @property
@@ -188,7 +191,7 @@ class EfsEvidence:
         If it was without credits then, the busiest rate of the day counts, as in ``mode_recommendation``.
         """
         read, written, metered = (self._recent(name) for name in ("read", "written", "metered"))
-        if not metered or _was_throttled(self._recent("credits")):
+        if not metered or not self._throttled_starts().isdisjoint(metered.starts_at_s):
             return None
         start_s = max(metered, key=lambda sample: sample.value).start_at_s
         five_minutes = [sum(s.value for s in series if s.start_at_s == start_s) for series in (read, written)]
@@ -199,6 +202,19 @@ class EfsEvidence:
             duration_s=_PERIOD_S,
         )
 
+    def _throttled_starts(self) -> set[int]:
+        """The five minutes in which its credits counted as exhausted, and it was not idle.
+
+        Credits that are earned come and go while it is held back, so its lowest balance may be above 0.
+        """
+        stored = self.file_system.standard_bytes
+        exhausted, limit_per_s = efs_bucket(stored).credits_in(EMPTY_PCT), limit_when_empty_per_s(stored)
+        idle = {s.start_at_s for s in self._all("metered") if s.value < _IDLE_SHARE * limit_per_s * _PERIOD_S}
+        return {s.start_at_s for s in self._all("credits") if s.value <= exhausted} - idle
+
+    def _all(self, name: str) -> Series:
+        return self.series.get(name, Series())
+
     def _recent_rate(self, name: str) -> float | None:
         """Bytes per second in the last half hour, of the minutes that CloudWatch shows; None without any."""
         recent = self._recent(name)
@@ -207,9 +223,4 @@ class EfsEvidence:
     def _recent(self, name: str) -> Series:
         """The newest half hour of which no minute may be missing any more."""
         end_s = int(self.now_s - METRIC_LATENESS_S) // _PERIOD_S * _PERIOD_S
-        return self.series.get(name, Series()).closed_by(end_s).since(end_s - _RECENT_S)
-
-
-def _was_throttled(credits_left: Series) -> bool:
-    """Whether it was without credits at some time."""
-    return min(credits_left.values, default=1.0) <= 0
+        return self._all(name).closed_by(end_s).since(end_s - _RECENT_S)

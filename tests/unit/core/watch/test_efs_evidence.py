@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.efs.efs_bucket import EFS_BYTES, GIB, MIB, efs_bucket
@@ -77,6 +79,23 @@ def test_a_throttled_file_system_is_advised_with_the_least_that_elastic_may_cost
         "By its load of a day, a month costs: bursting $0.00, elastic at least $8.98,"
         " provisioned with 100 MiB/s $583.01"
     )
+
+
+@pytest.mark.parametrize(
+    ("credits_left", "is_throttled"), [(0, True), (1, True), (2.3e10, True), (2.4e10, False)]
+)
+def test_it_is_throttled_at_a_balance_that_counts_as_exhausted(credits_left, is_throttled):
+    """1 % of 2.1 TiB are 2.309e10 bytes; a trickle of credits comes and goes while it is throttled."""
+    held_back = evidence(*[2.83] * 288, credits_left=lambda pairs: [(s, credits_left) for s, _ in pairs])
+    assert held_back.load.was_throttled is is_throttled
+    assert (held_back.recommended_change().command is not None) is is_throttled
+
+
+def test_an_idle_file_system_that_refills_is_not_throttled():
+    """A small one is almost empty for days after its load has ended."""
+    idle = evidence(*[0.1] * 288, credits_left=lambda pairs: [(start, 1e9) for start, _ in pairs])
+    assert not idle.load.was_throttled
+    assert idle.recommended_change().command is None
 
 
 def test_a_time_without_datapoints_is_no_part_of_the_load():
