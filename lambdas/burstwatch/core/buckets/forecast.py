@@ -68,6 +68,8 @@ _STEADY_DRAIN_MIN: Final = 5
 """Over this many minutes the balance must have fallen for the volume to count as draining steadily."""
 _MIN_DRAIN_PER_S: Final = 0.01
 """A slower drain takes 17 years to empty a full gp2 bucket: it is rounding of the percentage, not a drain."""
+_LONGEST_DRAIN_S: Final = 1_000 * 365 * 86_400
+"""A full bucket that lasts a thousand years does not drain: one of terabytes that lost 1 KiB."""
 _MAX_HORIZON_STRETCH: Final = 1.5
 """If samples are missing, a horizon may use an older sample, at most this many times as old."""
 
@@ -138,6 +140,7 @@ def drain_rates_by_horizon(balance: Series, bucket: Bucket) -> tuple[DrainRate, 
     newest = balance.newest
     if newest is None:
         return ()
+    least_per_s = max(_MIN_DRAIN_PER_S, bucket.capacity / _LONGEST_DRAIN_S)
     rates_by_duration: dict[int, DrainRate] = {}
     for minutes in HORIZONS_MIN:
         horizon_s = minutes * _MINUTE_S * bucket.time_scale
@@ -148,7 +151,7 @@ def drain_rates_by_horizon(balance: Series, bucket: Bucket) -> tuple[DrainRate, 
             continue
         duration_s = newest.start_at_s - earlier.start_at_s
         credits_lost = bucket.credits_in(earlier.value - newest.value)
-        is_drain = abs(credits_lost) >= _MIN_DRAIN_PER_S * duration_s
+        is_drain = abs(credits_lost) >= least_per_s * duration_s
         rates_by_duration[duration_s] = DrainRate(
             duration_s=duration_s, credits_per_s=credits_lost / duration_s if is_drain else 0.0
         )

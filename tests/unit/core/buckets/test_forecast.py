@@ -108,6 +108,12 @@ def test_a_drain_of_hours_that_has_just_begun_is_described_by_its_last_half_hour
     assert result.time_to_empty_s == pytest.approx(left_mib / 92, rel=0.01)
 
 
+def test_a_few_bytes_are_no_drain_of_a_bucket_of_terabytes():
+    """A full file system that is empty lost 1 KiB: no calendar has the year of its end."""
+    result = forecast(ten_minutes(*[100.0] * 72, *[100 - 4.4e-8] * 3), bucket=efs_bucket(0), age_s=0)
+    assert (result.drain_per_s, result.time_to_empty_s) == (0.0, None)
+
+
 def test_a_steady_drain_after_a_refill_is_a_drain():
     """An hour at 20 MiB/s net, after ten hours in which it gained more than that."""
     step = 20 * 600 / EFS_MIB * 100
