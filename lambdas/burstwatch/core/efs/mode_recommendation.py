@@ -80,6 +80,7 @@ class EfsLoad:
     """What a file system did, by default in a day: bytes, and its busiest metered rate in bytes per second.
 
     ``was_throttled`` says that it was without credits at some time. The load was then at least this.
+    ``peak_with_credits_per_s`` is its busiest rate at other times; None if that is not known.
 
     Raises:
         ValueError: a value is negative or not finite, or the duration is 0.
@@ -90,6 +91,7 @@ class EfsLoad:
     peak_metered_per_s: float
     duration_s: float = DAY_S
     was_throttled: bool = False
+    peak_with_credits_per_s: float | None = None
 
     def __post_init__(self) -> None:
         values = (self.read_bytes, self.written_bytes, self.peak_metered_per_s, self.duration_s)
@@ -101,9 +103,14 @@ class EfsLoad:
         return metered(self.read_bytes, self.written_bytes) / self.duration_s
 
     def was_throttled_throughout(self, file_system: FileSystem) -> bool:
-        """Whether even the busiest rate is what is left without credits: it does not show the demand."""
-        limit_per_s = limit_when_empty_per_s(file_system.standard_bytes)
-        return self.was_throttled and self.peak_metered_per_s <= _ROUNDING * limit_per_s
+        """Whether even the busiest rate with credits is what is left without: it does not show the demand."""
+        limit_per_s, peak_per_s = (
+            limit_when_empty_per_s(file_system.standard_bytes),
+            self.peak_with_credits_per_s,
+        )
+        if peak_per_s is None:
+            peak_per_s = self.peak_metered_per_s
+        return self.was_throttled and peak_per_s <= _ROUNDING * limit_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +241,11 @@ def _provisioned(file_system: FileSystem, load: EfsLoad, prices: EfsPrices) -> M
     mib_s = min(MAX_PROVISIONED_MIB_S, needed_mib_s)
     billed_mib_s = max(0.0, mib_s - baseline_per_s(file_system.standard_bytes) / MIB)
     reason = f"its busiest rate was {format_rate(load.peak_metered_per_s)} metered"
-    if is_throttled:
+    if is_throttled and load.peak_metered_per_s > _ROUNDING * limit_when_empty_per_s(
+        file_system.standard_bytes
+    ):
+        reason += f", and it hardly had credits; {format_rate(burst_per_s)} are its burst with credits"
+    elif is_throttled:
         reason += (
             f", no more than it has without credits; {format_rate(burst_per_s)} are its burst with credits"
         )

@@ -60,13 +60,15 @@ class EfsEvidence:
         """
         if not {"metered", "read", "written"} <= self.series.keys():
             return None
-        metered = self.series["metered"]
+        metered, throttled = self.series["metered"], self._throttled_starts()
+        with_credits = (sample.value for sample in metered if sample.start_at_s not in throttled)
         return EfsLoad(
             read_bytes=sum(self.series["read"].values),
             written_bytes=sum(self.series["written"].values),
             peak_metered_per_s=max(metered.values, default=0.0) / _PERIOD_S,
             duration_s=_PERIOD_S * max(1, len(metered)),
-            was_throttled=bool(self._throttled_starts()),
+            was_throttled=bool(throttled),
+            peak_with_credits_per_s=max(with_credits, default=0.0) / _PERIOD_S,
         )
 
     @property

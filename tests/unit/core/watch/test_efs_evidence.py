@@ -91,6 +91,14 @@ def test_it_is_throttled_at_a_balance_that_counts_as_exhausted(credits_left, is_
     assert (held_back.recommended_change().command is not None) is is_throttled
 
 
+def test_what_a_pause_earned_is_not_the_load_that_is_wanted():
+    """Throttled but for a pause, whose credits are spent at once: 3.4 MiB/s for five minutes."""
+    throttled = evidence(
+        *[2.83] * 280, 0.5, 3.4, *[2.83] * 6, credits_left=lambda p: [(s, 0.0) for s, _ in p]
+    )
+    assert str(throttled.recommended_change().chosen) == "provisioned with 100 MiB/s"
+
+
 def test_an_idle_file_system_that_refills_is_not_throttled():
     """A small one is almost empty for days after its load has ended."""
     idle = evidence(*[0.1] * 288, credits_left=lambda pairs: [(start, 1e9) for start, _ in pairs])
