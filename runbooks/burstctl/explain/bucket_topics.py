@@ -161,7 +161,8 @@ def _describe_drains(assessment: Assessment, forecast: Forecast) -> list[str]:
     rule = f"a drain is extrapolated to at most {EXTRAPOLATION_FACTOR} times its duration"
     if forecast.is_within_extrapolation:
         return [*lines, f"{rule}; of those within it, the soonest to empty counts"]
-    return [*lines, f"{rule}; none lasted long enough, so the longest is shown and sets no level"]
+    span = "the longest" if selected is forecast.drain_rates[-1] else "a recent one"
+    return [*lines, f"{rule}; none lasted long enough, so {span} is shown and sets no level"]
 
 
 def _drain_line(assessment: Assessment, drain: DrainRate, *, is_selected: bool) -> str:
@@ -308,7 +309,7 @@ def describe_look(explanation: BucketExplanation) -> list[str]:
 
 def _selected_drain(assessment: Assessment, forecast: Forecast) -> DrainRate | None:
     """The horizon whose drain the forecast took."""
-    if not forecast.is_draining:
+    if forecast.time_to_empty_s is None:
         return None
     candidates = [drain for drain in forecast.drain_rates if drain.credits_per_s == forecast.drain_per_s]
     return next(

@@ -37,7 +37,7 @@ from burstwatch.core.rds.rds_buckets import (
     gp2_storage_mib_s,
 )
 from burstwatch.core.rds.storage_recommendation import NoStorageChange
-from burstwatch.core.text import format_instant, format_usd, sanitise
+from burstwatch.core.text import format_instant, sanitise
 from burstwatch.core.watch.efs_evidence import EfsEvidence
 from burstwatch.core.watch.pass_report import describe_database, describe_file_system
 from burstwatch.core.watch.rds_evidence import RdsEvidence
@@ -136,6 +136,7 @@ def _option_document(option: ModeOption) -> "ModeOptionDocument":
         "mode": option.mode,
         "provisioned_mib_s": option.provisioned_mib_s,
         "usd_per_month": round(option.usd_per_month, 2),
+        "is_price_least": option.is_price_least,
         "serves_load": option.serves_load,
         "because": option.reason,
     }
@@ -206,24 +207,19 @@ def _recommended_change(explanation: StorageExplanation) -> _Change | None:
     """What serves the load; None if that was not read."""
     evidence = explanation.evidence
     if isinstance(evidence, EfsEvidence):
-        mode = evidence.mode_recommendation()
-        if mode is None:
+        by_day, mode = evidence.mode_recommendation(), evidence.recommended_change()
+        if by_day is None or mode is None:
             return None
-        lasting = evidence.lasting_recommendation()
+        if_it_lasts = evidence.lasting_sentence()
         return _Change(
             action=f"{mode.command} --region {explanation.region}" if mode.command else "leave it as it is",
             reasons=[
-                capitalise(mode.reason),
+                capitalise(by_day.reason) if mode == by_day else evidence.day_sentence(by_day, mode),
                 *([capitalise(mode.blocked)] if mode.blocked else []),
-                *([f"If the load of its busiest five minutes lasts: {lasting.reason}"] if lasting else []),
-                *(
-                    [f"{lasting.command} --region {explanation.region}"]
-                    if lasting and lasting.command != mode.command
-                    else []
-                ),
+                *([if_it_lasts] if if_it_lasts else []),
             ],
             cautions=mode.cautions,
-            options=mode.options,
+            options=by_day.options,
             definition=mode.definition,
         )
     if evidence is None:
@@ -248,7 +244,7 @@ def _recommended_change(explanation: StorageExplanation) -> _Change | None:
 
 def _describe_option(option: ModeOption) -> str:
     verdict = "serves it" if option.serves_load else "does not serve it"
-    return f"{option}: {format_usd(option.usd_per_month)} a month, {verdict}: {option.reason}"
+    return f"{option}: {option.price} a month, {verdict}: {option.reason}"
 
 
 def _bucket_topics(explanation: StorageExplanation, bucket: ExplainedBucket, *, verbose: bool) -> list[Topic]:

@@ -264,8 +264,8 @@ def _is_empty_within(forecast: Forecast, limit_s: float) -> bool:
 
 def _is_empty_after(forecast: Forecast, limit_s: float) -> bool:
     """Whether it is empty later than this, or not at all: it lost nothing over half an hour or more."""
-    if forecast.time_to_empty_s is not None:
-        return forecast.time_to_empty_s > limit_s
+    if forecast.leaving_empty_s is not None:
+        return forecast.leaving_empty_s > limit_s
     longest = forecast.drain_rates[-1] if forecast.drain_rates else None
     return longest is not None and longest.duration_s >= _LONG_HORIZON_S and longest.credits_per_s <= 0
 

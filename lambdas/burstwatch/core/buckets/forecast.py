@@ -9,6 +9,10 @@ extrapolated for at most three times as long as it has lasted, so a horizon ``h`
 counts, the longest horizon is taken. So five minutes of drain can predict a quarter of an hour, and one noisy
 minute very little. One quiet minute does not hide what the longer horizons show.
 
+The longest horizon of an EFS file system is ten hours. A drain that began an hour ago is not one noisy
+minute, and over ten hours it hardly shows. So if no horizon counts, the shortest of half an hour or more is
+taken, up to the 50 minutes that are five of a gp2 volume. It still enters no level.
+
 Most bursts end by themselves, so this estimate is enough for a warning only. A drain is *confirmed* when it
 has lasted twice as long as the time that remains. It then counts with its rate, or with the slowest rate over
 the last 20 minutes if that is lower.
@@ -29,7 +33,7 @@ which predicts 66 minutes; five minutes of drain are not extrapolated so far. Th
 predicts 799.
 
 The horizons, the factor of 3 and the confirmation were compared on recorded workloads; see
-``docs/decisions/0003`` and ``docs/decisions/0015``.
+``docs/decisions/0003`` and ``docs/decisions/0015``; of file systems, ``docs/decisions/0018``.
 """
 
 from bisect import bisect_right
@@ -58,10 +62,14 @@ _SHORT_HORIZON_S: Final = 20 * 60
 # Full burst empties 30 % of a bucket in ten minutes: a shorter span would follow every pause of the load.
 _RECENT_S: Final = 10 * 60
 
+_NO_NOISE_S: Final = 30 * 60
+"""A judgement: a drain of half an hour is not the noise of single minutes."""
 _STEADY_DRAIN_MIN: Final = 5
 """Over this many minutes the balance must have fallen for the volume to count as draining steadily."""
 _MIN_DRAIN_PER_S: Final = 0.01
 """A slower drain takes 17 years to empty a full gp2 bucket: it is rounding of the percentage, not a drain."""
+_LONGEST_DRAIN_S: Final = 1_000 * 365 * 86_400
+"""A full bucket that lasts a thousand years does not drain: one of terabytes that lost 1 KiB."""
 _MAX_HORIZON_STRETCH: Final = 1.5
 """If samples are missing, a horizon may use an older sample, at most this many times as old."""
 
@@ -79,13 +87,16 @@ class Forecast:
     """When the bucket is empty: every time is in seconds from now, 0 or more.
 
     Attributes:
-        is_draining: whether the balance falls; true for a single fall if there are too few samples to
-            measure.
+        is_draining: whether the balance falls, as the levels count it; true for a single fall if there are
+            too few samples to measure. False if no horizon counts and the longest shows no drain.
         drain_per_s: credits lost per second by the rate that was chosen; negative when the bucket refills.
         soonest_empty_s: the bound; None for a bucket that cannot drain.
-        time_to_empty_s: the estimate, never earlier than the bound; None if the bucket is not draining.
+        time_to_empty_s: the estimate, never earlier than the bound; None if the balance does not fall.
         is_within_extrapolation: whether the drain has lasted at least a third of the time that it predicts.
-            If not, the estimate is the mean over the longest horizon and enters no level.
+            If not, the estimate is the mean over the longest horizon, of EFS over the last half hour, and it
+            enters no level.
+        leaving_empty_s: the estimate by which a level is left: ``time_to_empty_s``, but over the longest
+            horizon if none counts.
         earliest_s: the estimate of the fastest horizon.
         latest_s: the estimate of the slowest horizon; None if some horizon shows no drain.
         confirmed_empty_s: when a confirmed drain has emptied the bucket; None if none is confirmed.
@@ -99,6 +110,7 @@ class Forecast:
     soonest_empty_s: float | None
     time_to_empty_s: float | None = None
     is_within_extrapolation: bool = False
+    leaving_empty_s: float | None = None
     earliest_s: float | None = None
     latest_s: float | None = None
     confirmed_empty_s: float | None = None
@@ -128,6 +140,7 @@ def drain_rates_by_horizon(balance: Series, bucket: Bucket) -> tuple[DrainRate, 
     newest = balance.newest
     if newest is None:
         return ()
+    least_per_s = max(_MIN_DRAIN_PER_S, bucket.capacity / _LONGEST_DRAIN_S)
     rates_by_duration: dict[int, DrainRate] = {}
     for minutes in HORIZONS_MIN:
         horizon_s = minutes * _MINUTE_S * bucket.time_scale
@@ -138,7 +151,7 @@ def drain_rates_by_horizon(balance: Series, bucket: Bucket) -> tuple[DrainRate, 
             continue
         duration_s = newest.start_at_s - earlier.start_at_s
         credits_lost = bucket.credits_in(earlier.value - newest.value)
-        is_drain = abs(credits_lost) >= _MIN_DRAIN_PER_S * duration_s
+        is_drain = abs(credits_lost) >= least_per_s * duration_s
         rates_by_duration[duration_s] = DrainRate(
             duration_s=duration_s, credits_per_s=credits_lost / duration_s if is_drain else 0.0
         )
@@ -184,11 +197,13 @@ def forecast(balance: Series, *, bucket: Bucket, age_s: float) -> Forecast:
     five_minute_rate = _five_minute_rate(drain_rates, bucket.time_scale)
     estimate = _select_estimate(drain_rates, five_minute_rate, credits_left)
     if soonest is None or estimate is None:
+        empty_s = 0.0 if soonest is not None and credits_left <= 0 else None
         return Forecast(
             is_draining=soonest is not None and not drain_rates and _fell_in_newest_sample(balance),
             drain_per_s=five_minute_rate.credits_per_s if five_minute_rate else None,
             soonest_empty_s=soonest,
-            time_to_empty_s=0.0 if soonest is not None and credits_left <= 0 else None,
+            time_to_empty_s=empty_s,
+            leaving_empty_s=empty_s,
             drain_rates=drain_rates,
         )
     # Every estimate counts from now, so the age of the sample is subtracted; none may beat the bound.
@@ -197,14 +212,17 @@ def forecast(balance: Series, *, bucket: Bucket, age_s: float) -> Forecast:
     def empty_in(rate: float) -> float:
         return max(soonest, credits_left / rate - age_s)
 
+    is_within_extrapolation = _is_within_extrapolation(estimate, credits_left)
+    leaving_rate = estimate.credits_per_s if is_within_extrapolation else rates[-1]
     confirmed_rate = _confirmed_rate(drain_rates, credits_left, age_s, bucket.time_scale)
     recent_rate = _recent_rate(drain_rates, bucket.time_scale)
     return Forecast(
-        is_draining=True,
+        is_draining=leaving_rate > 0,
         drain_per_s=estimate.credits_per_s,
         soonest_empty_s=soonest,
         time_to_empty_s=empty_in(estimate.credits_per_s),
-        is_within_extrapolation=_is_within_extrapolation(estimate, credits_left),
+        is_within_extrapolation=is_within_extrapolation,
+        leaving_empty_s=empty_in(leaving_rate) if leaving_rate > 0 else None,
         earliest_s=empty_in(max(rates)),
         latest_s=empty_in(min(rates)) if min(rates) > 0 else None,
         confirmed_empty_s=empty_in(confirmed_rate) if confirmed_rate > 0 else None,
@@ -235,8 +253,9 @@ def _select_estimate(
         return None
     if usable:
         return min(usable, key=lambda d: credits_left / d.credits_per_s)
+    lasting = (d for d in falling if _NO_NOISE_S <= d.duration_s <= five_minute_rate.duration_s)
     longest = drain_rates[-1]
-    return longest if longest.credits_per_s > 0 else None
+    return next(lasting, longest if longest.credits_per_s > 0 else None)
 
 
 def _is_within_extrapolation(drain_rate: DrainRate, credits_left: float) -> bool:

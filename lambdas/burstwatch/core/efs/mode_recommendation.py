@@ -14,6 +14,15 @@ For 58 GiB in Standard, which earn 2.8 MiB/s, by the load of a day:
     300 GiB   200 GiB   100 MiB/s          $0     $638.75    $583.01 (100 MiB/s)  3.6 MiB/s: credits run out
 
 Writing without a pause at 100 MiB/s costs $21.09 an hour in elastic mode, $506.25 a day.
+
+What a file system without credits reads and writes is less than is wanted, by an unknown amount. The price of
+elastic is then a least, at which it is not chosen. If even the busiest rate is what is left without credits,
+provisioned has the burst rate: that serves whatever bursting mode served. Throttled all day::
+
+    in Standard   without credits   elastic             provisioned
+     10 GiB       1   MiB/s         at least $153.98    $597.07 (100 MiB/s)
+    100 GiB       4.9 MiB/s         at least $751.88    $570.70 (100 MiB/s)
+    512 GiB       25  MiB/s         at least $3,849.61  $450.00 (100 MiB/s)
 """
 
 from dataclasses import dataclass
@@ -71,6 +80,7 @@ class EfsLoad:
     """What a file system did, by default in a day: bytes, and its busiest metered rate in bytes per second.
 
     ``was_throttled`` says that it was without credits at some time. The load was then at least this.
+    ``peak_with_credits_per_s`` is its busiest rate at other times; None if that is not known.
 
     Raises:
         ValueError: a value is negative or not finite, or the duration is 0.
@@ -81,6 +91,7 @@ class EfsLoad:
     peak_metered_per_s: float
     duration_s: float = DAY_S
     was_throttled: bool = False
+    peak_with_credits_per_s: float | None = None
 
     def __post_init__(self) -> None:
         values = (self.read_bytes, self.written_bytes, self.peak_metered_per_s, self.duration_s)
@@ -92,20 +103,34 @@ class EfsLoad:
         return metered(self.read_bytes, self.written_bytes) / self.duration_s
 
     def was_throttled_throughout(self, file_system: FileSystem) -> bool:
-        """Whether even the busiest rate is what is left without credits: it does not show the demand."""
-        limit_per_s = limit_when_empty_per_s(file_system.standard_bytes)
-        return self.was_throttled and self.peak_metered_per_s <= _ROUNDING * limit_per_s
+        """Whether even the busiest rate with credits is what is left without: it does not show the demand."""
+        limit_per_s, peak_per_s = (
+            limit_when_empty_per_s(file_system.standard_bytes),
+            self.peak_with_credits_per_s,
+        )
+        if peak_per_s is None:
+            peak_per_s = self.peak_metered_per_s
+        return self.was_throttled and peak_per_s <= _ROUNDING * limit_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeOption:
-    """A mode that the file system could have; ``serves_load`` says whether it lasts at the load."""
+    """A mode that the file system could have; ``serves_load`` says whether it lasts at the load.
+
+    ``is_price_least`` says that it may cost more: the load was more than what was measured.
+    """
 
     mode: ThroughputMode
     usd_per_month: float
     serves_load: bool
     reason: str
     provisioned_mib_s: int | None = None
+    is_price_least: bool = False
+
+    @property
+    def price(self) -> str:
+        """``$570.70``, or ``at least $751.88``; dollars a month."""
+        return f"{'at least ' if self.is_price_least else ''}{format_usd(self.usd_per_month)}"
 
     def __str__(self) -> str:
         return (
@@ -133,16 +158,18 @@ class ModeRecommendation:
 def recommend_mode(
     file_system: FileSystem, load: EfsLoad, prices: EfsPrices = US_EAST_1
 ) -> ModeRecommendation:
-    """Compare the modes at this load, and choose the cheapest that serves it; provisioned if none does."""
+    """Compare the modes at this load, and choose the cheapest that surely serves it; else provisioned.
+
+    A price that is only a least is not compared.
+    """
     options = (
         _bursting(file_system, load),
         _elastic(file_system, load, prices),
         _provisioned(file_system, load, prices),
     )
-    serving = [option for option in options if option.serves_load] or options[-1:]
+    serving = [o for o in options if o.serves_load and not o.is_price_least] or options[-1:]
     chosen = min(serving, key=lambda option: option.usd_per_month)
-    price = f"{format_usd(chosen.usd_per_month)} a month ({prices.region} list prices)"
-    reason = f"{chosen}, {price}: {chosen.reason}"
+    reason = f"{chosen}, {chosen.price} a month ({prices.region} list prices): {chosen.reason}"
     if _is_current(file_system, chosen):
         return ModeRecommendation(options=options, chosen=chosen, reason=f"leave it in {reason}")
     is_available = file_system.state == AVAILABLE
@@ -202,16 +229,26 @@ def _elastic(file_system: FileSystem, load: EfsLoad, prices: EfsPrices) -> ModeO
         usd_per_month=round(usd, 6),
         serves_load=is_possible,
         reason=reason,
+        is_price_least=load.was_throttled,
     )
 
 
 def _provisioned(file_system: FileSystem, load: EfsLoad, prices: EfsPrices) -> ModeOption:
-    needed_mib_s = max(1, ceil(round(load.peak_metered_per_s / MIB, 6)))
+    # Throttled throughout, the busiest rate shows no demand: the burst is all that bursting mode ever served.
+    is_throttled = load.was_throttled_throughout(file_system)
+    burst_per_s = efs_bucket(file_system.standard_bytes).burst_per_s
+    needed_mib_s = max(1, ceil(round((burst_per_s if is_throttled else load.peak_metered_per_s) / MIB, 6)))
     mib_s = min(MAX_PROVISIONED_MIB_S, needed_mib_s)
     billed_mib_s = max(0.0, mib_s - baseline_per_s(file_system.standard_bytes) / MIB)
     reason = f"its busiest rate was {format_rate(load.peak_metered_per_s)} metered"
-    if load.was_throttled_throughout(file_system):
-        reason += ", no more than it has without credits"
+    if is_throttled and load.peak_metered_per_s > _ROUNDING * limit_when_empty_per_s(
+        file_system.standard_bytes
+    ):
+        reason += f", and it hardly had credits; {format_rate(burst_per_s)} are its burst with credits"
+    elif is_throttled:
+        reason += (
+            f", no more than it has without credits; {format_rate(burst_per_s)} are its burst with credits"
+        )
     elif load.was_throttled:
         reason += ", and more may have been wanted while it was throttled"
     if needed_mib_s > mib_s:
@@ -219,7 +256,7 @@ def _provisioned(file_system: FileSystem, load: EfsLoad, prices: EfsPrices) -> M
     return ModeOption(
         mode=ThroughputMode.PROVISIONED,
         usd_per_month=round(billed_mib_s * prices.provisioned_per_mib_s, 6),
-        serves_load=needed_mib_s <= mib_s and not load.was_throttled_throughout(file_system),
+        serves_load=needed_mib_s <= mib_s,
         reason=reason,
         provisioned_mib_s=mib_s,
     )

@@ -12,15 +12,16 @@ from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.buckets.units import format_rate
 from burstwatch.core.durations import DAY_S
-from burstwatch.core.efs.efs_bucket import EFS_BYTES, limit_when_empty_per_s
+from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT
+from burstwatch.core.efs.efs_bucket import EFS_BYTES, efs_bucket, limit_when_empty_per_s
 from burstwatch.core.efs.efs_text import describe_efs_outlook, describe_metered_load
-from burstwatch.core.efs.file_system import FileSystem
+from burstwatch.core.efs.file_system import FileSystem, ThroughputMode
 from burstwatch.core.efs.mode_recommendation import EfsLoad, ModeRecommendation, recommend_mode
 from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.metric_spec import MetricSpec
 from burstwatch.core.policy.policy import Policy
-from burstwatch.core.text import format_duration, format_usd, rounded_or_none
+from burstwatch.core.text import format_duration, rounded_or_none
 from burstwatch.core.watch.witness import lead_sentences
 
 _PERIOD_S: Final = 300
@@ -37,6 +38,8 @@ _WHOLE_SHARE: Final = 0.9
 """A judgement: from this share of a day on, the load is that of a day."""
 _NOTICEABLE: Final = 1.1
 """A judgement: a price that is higher by less than this is the same."""
+_IDLE_SHARE: Final = 0.1
+"""A judgement: below this share of what is left without credits it is idle. Small ones refill for days."""
 _RECENT_S: Final = 1_800
 """The load of the last half hour is what drains the bucket now."""
 
@@ -57,13 +60,15 @@ class EfsEvidence:
         """
         if not {"metered", "read", "written"} <= self.series.keys():
             return None
-        metered = self.series["metered"]
+        metered, throttled = self.series["metered"], self._throttled_starts()
+        with_credits = (sample.value for sample in metered if sample.start_at_s not in throttled)
         return EfsLoad(
             read_bytes=sum(self.series["read"].values),
             written_bytes=sum(self.series["written"].values),
             peak_metered_per_s=max(metered.values, default=0.0) / _PERIOD_S,
             duration_s=_PERIOD_S * max(1, len(metered)),
-            was_throttled=_was_throttled(self.series.get("credits", Series())),
+            was_throttled=bool(throttled),
+            peak_with_credits_per_s=max(with_credits, default=0.0) / _PERIOD_S,
         )
 
     @property
@@ -95,6 +100,36 @@ class EfsEvidence:
         )
         return None if is_same or lasting.command is None else lasting
 
+    def recommended_change(self) -> ModeRecommendation | None:
+        """What serves the load of a day, or the present load if it lasts; None if the load was not read.
+
+        The present load counts if its day needs no change, or elastic mode, which has no price ceiling.
+        """
+        by_day, lasting = self.mode_recommendation(), self.lasting_recommendation()
+        if by_day is None or lasting is None:
+            return by_day
+        is_lasting_chosen = by_day.command is None or by_day.chosen.mode == ThroughputMode.ELASTIC
+        return lasting if is_lasting_chosen else by_day
+
+    def day_sentence(self, by_day: ModeRecommendation, change: ModeRecommendation) -> str:
+        """What the load of a day needs, beside the change that is recommended."""
+        span = f"By its load of {self.load_span}"
+        if by_day.command or change == by_day:
+            return f"{span}: {by_day.reason}"
+        return f"{span}, {by_day.chosen} mode is enough: {by_day.chosen.reason}"
+
+    def lasting_sentence(self) -> str | None:
+        """The mode if the busiest five minutes last, and the price of elastic then; None if a day says so."""
+        lasting = self.lasting_recommendation()
+        if lasting is None:
+            return None
+        elastic_prices = [
+            f"; elastic would cost {option.price} a month"
+            for option in lasting.options
+            if option.mode == ThroughputMode.ELASTIC and option.serves_load and option != lasting.chosen
+        ]
+        return f"If the load of its busiest five minutes lasts: {lasting.reason}{''.join(elastic_prices)}"
+
     def load_of(self, _kind: BucketKind) -> None:
         """AWS documents the capacity: no load is needed to find it."""
         return
@@ -104,35 +139,23 @@ class EfsEvidence:
         return None
 
     def advise(self, _assessment: Assessment, location: AwsLocation) -> Recommendation:
-        """The cheapest throughput mode that serves the load of a day, beside the others."""
-        recommendation = self.mode_recommendation()
-        if recommendation is None:
+        """The cheapest throughput mode that serves the load, beside the others."""
+        by_day, change = self.mode_recommendation(), self.recommended_change()
+        if by_day is None or change is None:
             return Recommendation(action="look at MeteredIOBytes in CloudWatch: its load could not be read")
-        lasting, command = self.lasting_recommendation(), recommendation.command
-        if_it_lasts = f". If the load of its busiest five minutes lasts: {lasting.reason}" if lasting else ""
-        if lasting is not None and command is None:
-            by_day = (
-                f"By its load of {self.load_span}, bursting mode is enough: {recommendation.chosen.reason}"
-            )
-            cautions = tuple(caution.rstrip(".") for caution in lasting.cautions)
-            return Recommendation(
-                action=f"{lasting.command} --region {location.region}",
-                reasons=(*cautions, f"{by_day}{if_it_lasts}"),
-                caveat=lasting.blocked,
-                cautions=cautions,
-            )
-        cautions = tuple(caution.rstrip(".") for caution in recommendation.cautions)
-        options = ", ".join(
-            f"{option} {format_usd(option.usd_per_month)}" for option in recommendation.options
-        )
+        options = ", ".join(f"{option} {option.price}" for option in by_day.options)
+        prices = f"By its load of {self.load_span}, a month costs: {options}"
+        load = self.day_sentence(by_day, change)
+        if_it_lasts = self.lasting_sentence()
+        cautions = tuple(caution.rstrip(".") for caution in change.cautions)
         return Recommendation(
-            action=f"{command} --region {location.region}" if command else recommendation.reason,
+            action=f"{change.command} --region {location.region}" if change.command else change.reason,
             reasons=(
-                f"By its load of {self.load_span}, a month costs: {options}",
+                *([prices] if change == by_day else []),
                 *cautions,
-                f"By its load of {self.load_span}: {recommendation.reason}{if_it_lasts}",
+                f"{load}. {if_it_lasts}" if if_it_lasts else load,
             ),
-            caveat=recommendation.blocked,
+            caveat=change.blocked,
             cautions=cautions,
         )
 
@@ -165,16 +188,12 @@ class EfsEvidence:
         return [f"In the last half hour: {describe_metered_load(read_per_s, written_per_s)}"]
 
     def _busiest_load(self) -> EfsLoad | None:
-        """The load of the busiest five minutes of the last half hour; None if it was not read.
+        """The load of the busiest five minutes of the last half hour; None if it is not what is wanted.
 
-        If it was without credits then, its rate does not show what is wanted: the whole day counts.
+        If it was without credits then, the busiest rate of the day counts, as in ``mode_recommendation``.
         """
-        is_throttled = _was_throttled(self._recent("credits"))
-        read, written, metered = (
-            self.series.get(name, Series()) if is_throttled else self._recent(name)
-            for name in ("read", "written", "metered")
-        )
-        if not metered:
+        read, written, metered = (self._recent(name) for name in ("read", "written", "metered"))
+        if not metered or not self._throttled_starts().isdisjoint(metered.starts_at_s):
             return None
         start_s = max(metered, key=lambda sample: sample.value).start_at_s
         five_minutes = [sum(s.value for s in series if s.start_at_s == start_s) for series in (read, written)]
@@ -183,8 +202,20 @@ class EfsEvidence:
             written_bytes=five_minutes[1],
             peak_metered_per_s=max(metered.values) / _PERIOD_S,
             duration_s=_PERIOD_S,
-            was_throttled=is_throttled,
         )
+
+    def _throttled_starts(self) -> set[int]:
+        """The five minutes in which its credits counted as exhausted, and it was not idle.
+
+        Credits that are earned come and go while it is held back, so its lowest balance may be above 0.
+        """
+        stored = self.file_system.standard_bytes
+        exhausted, limit_per_s = efs_bucket(stored).credits_in(EMPTY_PCT), limit_when_empty_per_s(stored)
+        idle = {s.start_at_s for s in self._all("metered") if s.value < _IDLE_SHARE * limit_per_s * _PERIOD_S}
+        return {s.start_at_s for s in self._all("credits") if s.value <= exhausted} - idle
+
+    def _all(self, name: str) -> Series:
+        return self.series.get(name, Series())
 
     def _recent_rate(self, name: str) -> float | None:
         """Bytes per second in the last half hour, of the minutes that CloudWatch shows; None without any."""
@@ -194,9 +225,4 @@ class EfsEvidence:
     def _recent(self, name: str) -> Series:
         """The newest half hour of which no minute may be missing any more."""
         end_s = int(self.now_s - METRIC_LATENESS_S) // _PERIOD_S * _PERIOD_S
-        return self.series.get(name, Series()).closed_by(end_s).since(end_s - _RECENT_S)
-
-
-def _was_throttled(credits_left: Series) -> bool:
-    """Whether it was without credits at some time."""
-    return min(credits_left.values, default=1.0) <= 0
+        return self._all(name).closed_by(end_s).since(end_s - _RECENT_S)

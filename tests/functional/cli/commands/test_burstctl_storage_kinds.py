@@ -141,6 +141,23 @@ def test_explain_of_a_file_system_compares_the_modes_and_prints_the_change(cli, 
     assert all(len(line) <= 80 for line in result.out.splitlines() if "aws efs" not in line)
 
 
+def test_explain_recommends_what_the_present_load_needs_if_it_lasts(cli, lab):
+    """Idle for a day, then 80 MiB/s for 45 minutes: elastic is the cheapest for the day only."""
+    name = lab.fleet.file_systems.add(
+        LabFileSystem(size_gib=20, balance_pct=40, starts_at=START - timedelta(days=1))
+    )
+    lab.clock.advance(60)
+    lab.fleet.file_systems.set_load(name, "steady:320@256%0")
+    lab.clock.advance(45 * 60)
+    change = cli.run("explain", name, "--json").document["change"]
+    assert "--throughput-mode provisioned --provisioned-throughput-in-mibps 80" in change["action"]
+    by_day, if_it_lasts = change["reasons"]
+    assert by_day.startswith("By its load of a day: elastic, $")
+    assert if_it_lasts.startswith("If the load of its busiest five minutes lasts: provisioned with 80 MiB/s")
+    assert "; elastic would cost $12," in if_it_lasts
+    assert 'throughput_mode                 = "provisioned"' in change["definition"]["terraform"]
+
+
 def test_explain_of_a_database_recommends_gp3_once(cli, orders):
     result = cli.run("explain", orders)
     text = " ".join(result.out.split())

@@ -9,7 +9,15 @@ from burstwatch.core.buckets.forecast import (
 )
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.gp2_bucket import gp2_bucket
+from burstwatch.core.efs.efs_bucket import GIB, MIB, efs_bucket
 from support.builders.core_values import balances
+
+EFS_MIB = 2_202_010
+"""A full bucket of 58 GiB, which loses 2.5 % in ten minutes at 92 MiB/s."""
+
+
+def ten_minutes(*values):
+    return Series.from_pairs(((600 * index, value) for index, value in enumerate(values)), 600)
 
 
 def falling(start: float, step: float, count: int) -> list[float]:
@@ -86,6 +94,43 @@ def test_a_drain_is_extrapolated_for_three_times_its_length(minutes, announced):
         assert result.time_to_empty_s > 60 * 60
     else:
         assert result.time_to_empty_s == pytest.approx(announced * 60)
+
+
+@pytest.mark.parametrize("before", [[40.0] * 72, falling(4, -0.5, 72), falling(41, 0.01, 72)])
+def test_a_drain_of_hours_that_has_just_begun_is_described_by_its_last_half_hour(before):
+    """Idle, refilling or draining slowly for twelve hours, and then 92 MiB/s net for half an hour."""
+    step = 92 * 600 / EFS_MIB * 100
+    series = ten_minutes(*before, *falling(before[-1] - step, step, 3))
+    result = forecast(series, bucket=efs_bucket(58 * GIB), age_s=0)
+    assert not result.is_within_extrapolation
+    assert result.drain_per_s == pytest.approx(92 * MIB, rel=0.001)
+    left_mib = series.values[-1] / 100 * EFS_MIB
+    assert result.time_to_empty_s == pytest.approx(left_mib / 92, rel=0.01)
+
+
+def test_a_few_bytes_are_no_drain_of_a_bucket_of_terabytes():
+    """A full file system that is empty lost 1 KiB: no calendar has the year of its end."""
+    result = forecast(ten_minutes(*[100.0] * 72, *[100 - 4.4e-8] * 3), bucket=efs_bucket(0), age_s=0)
+    assert (result.drain_per_s, result.time_to_empty_s) == (0.0, None)
+
+
+def test_a_steady_drain_after_a_refill_is_a_drain():
+    """An hour at 20 MiB/s net, after ten hours in which it gained more than that."""
+    step = 20 * 600 / EFS_MIB * 100
+    result = forecast(
+        ten_minutes(*falling(10, -0.5, 60), *falling(39.5 - step, step, 6)),
+        bucket=efs_bucket(58 * GIB),
+        age_s=0,
+    )
+    assert result.drain_per_s == pytest.approx(20 * MIB, rel=0.001)
+
+
+def test_a_level_is_left_by_the_longest_span_if_none_counts():
+    """The last half hour says when it is empty at this pace; it has not lasted so long as to keep a level."""
+    step = 92 * 600 / EFS_MIB * 100
+    series = ten_minutes(*[40.0] * 72, *falling(40 - step, step, 3))
+    result = forecast(series, bucket=efs_bucket(58 * GIB), age_s=0)
+    assert result.leaving_empty_s == result.latest_s > 10 * result.time_to_empty_s
 
 
 @pytest.mark.parametrize("values", [[100.0] * 10, [50.0] * 10, falling(50, -0.3, 10)])

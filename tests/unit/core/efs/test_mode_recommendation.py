@@ -3,6 +3,7 @@ import pytest
 from burstwatch.core.efs.efs_bucket import GIB, MIB
 from burstwatch.core.efs.file_system import ThroughputMode
 from burstwatch.core.efs.mode_recommendation import EfsLoad, recommend_mode
+from burstwatch.core.text import format_usd
 from support.builders.storage import a_file_system
 
 
@@ -158,14 +159,39 @@ def test_a_load_that_cannot_be_is_refused(changes):
         load(**changes)
 
 
-def test_the_rate_of_a_file_system_that_was_throttled_all_day_is_no_demand():
-    # 10 GiB have 1 MiB/s without credits: provisioning what was served would change nothing
+# GiB in Standard, MiB/s without credits, elastic at the least, provisioned at the burst of 100 MiB/s
+THROTTLED_ALL_DAY = [(10, 1, 153.98, 597.07), (100, 4.8828125, 751.88, 570.70), (512, 25, 3_849.61, 450.00)]
+
+
+@pytest.mark.parametrize(("size_gib", "limit", "elastic_usd", "provisioned_usd"), THROTTLED_ALL_DAY)
+def test_throttled_all_day_it_gets_what_bursting_mode_gave_with_credits(
+    size_gib, limit, elastic_usd, provisioned_usd
+):
+    written_gib = limit * 86_400 / 1_024
+    throttled = load(written_gib=written_gib, peak_mib_s=limit, was_throttled=True)
+    result = recommend_mode(a_file_system(size_gib), throttled)
+    _, elastic, provisioned = result.options
+    assert result.chosen is provisioned
+    assert (provisioned.provisioned_mib_s, provisioned.serves_load) == (100, True)
+    assert provisioned.usd_per_month == pytest.approx(provisioned_usd, abs=0.01)
+    assert provisioned.reason.endswith(
+        "no more than it has without credits; 100 MiB/s are its burst with credits"
+    )
+    assert elastic.usd_per_month == pytest.approx(elastic_usd, abs=0.01)
+    assert elastic.price == f"at least {format_usd(elastic_usd)}"
+    assert elastic.reason.endswith("written a month, or more: it was throttled")
+
+
+def test_elastic_is_not_chosen_at_the_price_of_throttled_bytes():
+    # $46 is the least of elastic; the credits ran out, and how much was wanted then is not known
+    result = recommend_mode(a_file_system(10), load(written_gib=25, peak_mib_s=40, was_throttled=True))
+    _, elastic, provisioned = result.options
+    assert elastic.usd_per_month < provisioned.usd_per_month
+    assert result.chosen is provisioned
+    assert provisioned.provisioned_mib_s == 40
+
+
+def test_max_io_throttled_all_day_is_provisioned_at_its_burst_as_well():
     throttled = load(written_gib=84, peak_mib_s=1, was_throttled=True)
-    result = recommend_mode(a_file_system(10), throttled)
-    provisioned = next(option for option in result.options if option.mode == "provisioned")
-    assert (provisioned.provisioned_mib_s, provisioned.serves_load) == (1, False)
-    assert provisioned.reason == "its busiest rate was 1 MiB/s metered, no more than it has without credits"
-    assert result.chosen.mode == ThroughputMode.ELASTIC
-    assert result.chosen.reason.endswith("written a month, or more: it was throttled")
-    burst_before = load(written_gib=84, peak_mib_s=40, was_throttled=True)
-    assert recommend_mode(a_file_system(10), burst_before).options[2].serves_load
+    result = recommend_mode(a_file_system(10, performance_mode="maxIO"), throttled)
+    assert str(result.chosen) == "provisioned with 100 MiB/s"

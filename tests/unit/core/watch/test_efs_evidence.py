@@ -15,6 +15,8 @@ NOW_S = datetime(2026, 11, 21, 18, 0, tzinfo=UTC).timestamp()
 CLOSED_S = int(NOW_S) - 300
 """The end of the newest five minutes of which no minute may be missing any more."""
 
+ASSESSMENT = Assessment(resource=a_file_system(58), kind=EFS_BYTES, bucket=efs_bucket(58 * GIB))
+
 
 def evidence(*mib_s, credits_left=None):
     """A file system of 58 GiB that wrote at these rates, five minutes each, until ``CLOSED_S``."""
@@ -43,15 +45,16 @@ def test_a_load_that_has_just_begun_is_provisioned_at_its_busiest_rate():
 
 
 def test_elastic_for_a_day_of_little_load_is_not_recommended_alone_to_a_load_that_may_last():
-    """100 MiB/s for 45 minutes: elastic is $485 a month if that is all of a day, and $15,188 if it lasts."""
+    """100 MiB/s for 45 minutes: elastic is $481 a month if that is all of a day, and $15,398 if it lasts."""
     busy = evidence(*[0] * 279, *[100] * 9)
-    assessment = Assessment(resource=busy.file_system, kind=EFS_BYTES, bucket=efs_bucket(58 * GIB))
-    recommendation = busy.advise(assessment, AwsLocation(region="us-east-1"))
-    assert "--throughput-mode elastic" in recommendation.action
+    recommendation = busy.advise(ASSESSMENT, AwsLocation(region="us-east-1"))
+    assert "--throughput-mode provisioned --provisioned-throughput-in-mibps 100" in recommendation.action
+    assert "By its load of a day: elastic, $481.20 a month" in recommendation.reasons[-1]
     assert (
         "If the load of its busiest five minutes lasts: provisioned with 100 MiB/s, $583.01 a month"
         in (recommendation.reasons[-1])
     )
+    assert recommendation.reasons[-1].endswith("; elastic would cost $15,398.44 a month")
 
 
 def test_what_was_busy_before_the_last_half_hour_does_not_last():
@@ -59,21 +62,48 @@ def test_what_was_busy_before_the_last_half_hour_does_not_last():
 
 
 def test_a_throttled_half_hour_is_not_the_load_that_may_last():
-    """58 GiB without credits have 1 MiB/s left; an hour ago it wrote 100 MiB/s."""
-    throttled = evidence(*[0] * 278, *[100] * 4, *[1] * 6, credits_left=without_credits)
-    lasting = throttled.lasting_recommendation()
-    assert str(lasting.chosen) == "provisioned with 100 MiB/s"
-    assert "its busiest rate was 100 MiB/s metered" in lasting.reason
+    """58 GiB without credits have 2.8 MiB/s left; an hour ago it wrote 100 MiB/s."""
+    throttled = evidence(*[0] * 278, *[100] * 4, *[2.8] * 6, credits_left=without_credits)
+    by_day = throttled.mode_recommendation()
+    assert str(by_day.chosen) == "provisioned with 100 MiB/s"
+    assert "its busiest rate was 100 MiB/s metered" in by_day.reason
+    assert throttled.lasting_recommendation() is None
 
 
-def test_the_same_mode_at_another_price_is_recommended_as_well():
-    """Throttled to 1 MiB/s in the last half hour of a day: elastic for both, and 48 times the price."""
-    throttled = evidence(*[0] * 282, *[1] * 6, credits_left=without_credits)
-    by_day, lasting = throttled.mode_recommendation(), throttled.lasting_recommendation()
-    assert (by_day.chosen.mode, lasting.chosen.mode) == ("elastic", "elastic")
-    # 3.1 GiB written a day, and 148.5 GiB; 30.4 days at $0.06
-    assert by_day.chosen.usd_per_month == pytest.approx(3.21, abs=0.01)
-    assert lasting.chosen.usd_per_month == pytest.approx(154.0, abs=0.1)
+def test_a_throttled_file_system_is_advised_with_the_least_that_elastic_may_cost():
+    """What it wrote in the throttled half hour is $9 a month in elastic mode, and not what was wanted."""
+    throttled = evidence(*[0] * 282, *[2.8] * 6, credits_left=without_credits)
+    recommendation = throttled.advise(ASSESSMENT, AwsLocation(region="us-east-1"))
+    assert "--throughput-mode provisioned --provisioned-throughput-in-mibps 100" in recommendation.action
+    assert recommendation.reasons[0] == (
+        "By its load of a day, a month costs: bursting $0.00, elastic at least $8.98,"
+        " provisioned with 100 MiB/s $583.01"
+    )
+
+
+@pytest.mark.parametrize(
+    ("credits_left", "is_throttled"), [(0, True), (1, True), (2.3e10, True), (2.4e10, False)]
+)
+def test_it_is_throttled_at_a_balance_that_counts_as_exhausted(credits_left, is_throttled):
+    """1 % of 2.1 TiB are 2.309e10 bytes; a trickle of credits comes and goes while it is throttled."""
+    held_back = evidence(*[2.83] * 288, credits_left=lambda pairs: [(s, credits_left) for s, _ in pairs])
+    assert held_back.load.was_throttled is is_throttled
+    assert (held_back.recommended_change().command is not None) is is_throttled
+
+
+def test_what_a_pause_earned_is_not_the_load_that_is_wanted():
+    """Throttled but for a pause, whose credits are spent at once: 3.4 MiB/s for five minutes."""
+    throttled = evidence(
+        *[2.83] * 280, 0.5, 3.4, *[2.83] * 6, credits_left=lambda p: [(s, 0.0) for s, _ in p]
+    )
+    assert str(throttled.recommended_change().chosen) == "provisioned with 100 MiB/s"
+
+
+def test_an_idle_file_system_that_refills_is_not_throttled():
+    """A small one is almost empty for days after its load has ended."""
+    idle = evidence(*[0.1] * 288, credits_left=lambda pairs: [(start, 1e9) for start, _ in pairs])
+    assert not idle.load.was_throttled
+    assert idle.recommended_change().command is None
 
 
 def test_a_time_without_datapoints_is_no_part_of_the_load():
@@ -86,8 +116,15 @@ def test_a_time_without_datapoints_is_no_part_of_the_load():
 
 def test_an_alert_has_the_cautions_of_the_mode():
     busy = evidence(*[0] * 279, *[100] * 9)
-    assessment = Assessment(resource=busy.file_system, kind=EFS_BYTES, bucket=efs_bucket(58 * GIB))
-    recommendation = busy.advise(assessment, AwsLocation(region="us-east-1"))
+    recommendation = busy.advise(ASSESSMENT, AwsLocation(region="us-east-1"))
+    assert any("AWS refuses to leave provisioned mode" in caution for caution in recommendation.cautions)
+
+
+def test_the_choice_of_a_day_stays_if_the_present_load_needs_no_change():
+    """The busy time is over: elastic is the cheapest for a day, and the last half hour is idle."""
+    over = evidence(*[0] * 273, *[100] * 9, *[0] * 6)
+    recommendation = over.advise(ASSESSMENT, AwsLocation(region="us-east-1"))
+    assert "--throughput-mode elastic" in recommendation.action
     assert any("Elastic mode has no price ceiling" in caution for caution in recommendation.cautions)
 
 
