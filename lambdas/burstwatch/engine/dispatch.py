@@ -19,9 +19,9 @@ from burstwatch.core.text import format_instant
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import urgency_of
 from burstwatch.core.watch.turns import in_turn
-from burstwatch.engine.evaluate_volumes import WatchPass, isolate_errors
 from burstwatch.engine.flip_executor import execute_flips
 from burstwatch.engine.fresh_context import empty_state
+from burstwatch.engine.pass_state import WatchPass, isolate_errors
 
 _READ_LIMIT_S: Final = 60.0
 """What is read again before a flip has time of its own, however long the pass took to look."""

@@ -33,16 +33,13 @@ from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.due_buckets import DueBucket, buckets_of
 from burstwatch.core.watch.evidence import Evidence
 from burstwatch.engine.evaluate_volumes import (
-    WatchPass,
     drop_missing,
     drop_state_of,
-    isolate_errors,
-    record_internal_error,
-    record_stop,
     release_samples,
     unreadable_decision,
 )
 from burstwatch.engine.follow_renames import follow_renames
+from burstwatch.engine.pass_state import WatchPass, isolate_errors, record_internal_error, record_stop
 from burstwatch.engine.resource_readers import (
     ADVISED_KINDS,
     EVIDENCE_AT_EACH_POLL,

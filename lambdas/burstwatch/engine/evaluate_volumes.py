@@ -1,9 +1,8 @@
 """From the volumes that are due to a decision about each: what is read of them, and what it comes to."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
@@ -17,8 +16,6 @@ from burstwatch.core.assessment.assess import (
     assess,
     has_no_operations,
 )
-from burstwatch.core.assessment.host_stall import Stall
-from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
@@ -26,93 +23,27 @@ from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.volume import Volume, can_burst
 from burstwatch.core.ebs.volume_bucket import bucket_kind_of, bucket_of
 from burstwatch.core.flips.observed_state import ObservedState, is_on_target
-from burstwatch.core.flips.outcome import Outcome
 from burstwatch.core.flips.return_trigger import is_demand_known
 from burstwatch.core.flips.volume_context import VolumeContext
-from burstwatch.core.ledger.flip_state import Direction, FlipStatus, Hold, active_hold
-from burstwatch.core.ledger.ledger import Change, States
+from burstwatch.core.ledger.flip_state import Direction, FlipStatus, active_hold
 from burstwatch.core.ledger.volume_state import VolumeState
-from burstwatch.core.policy.bucket_policy import BucketPolicies
-from burstwatch.core.policy.policy import FOCUS_TICK, Mode, Policy
-from burstwatch.core.policy.volume_tags import VolumeSettings, read_tags
-from burstwatch.core.policy.windows import WindowState
+from burstwatch.core.policy.policy import FOCUS_TICK, Mode
 from burstwatch.core.resource_type import ResourceType, is_volume_subject, type_of_id
 from burstwatch.core.tag_keys import CRITICAL, IGNORE
-from burstwatch.core.text import format_count
 from burstwatch.core.watch.cadence import is_recheck_due, sweep_interval_s
 from burstwatch.core.watch.decide import conclude, evaluate_volume
-from burstwatch.core.watch.decision import Action, Decision, TickContext, VolumeEvaluation
+from burstwatch.core.watch.decision import Action, Decision, VolumeEvaluation
 from burstwatch.core.watch.due_volumes import DueVolume
 from burstwatch.core.watch.missing_volume import drop_state, mark_missing
 from burstwatch.core.watch.pass_report import urgency_of
 from burstwatch.core.watch.record_reading import may_be_idle
 from burstwatch.core.watch.turns import in_turn
-from burstwatch.core.watch.window_status import WindowSchedule
 from burstwatch.core.watch.witness import describe_volume_witness
-from burstwatch.engine.collector import OPERATIONS_SPAN_S, Collector
-from burstwatch.engine.services import Services
+from burstwatch.engine.collector import OPERATIONS_SPAN_S
+from burstwatch.engine.pass_state import WatchPass, isolate_errors, record_stop
 
 _CHUNK_SIZE: Final = 5_000
 """Volumes assessed before their samples are let go: bounds the memory of a pass over a large fleet."""
-
-
-@dataclass(slots=True)
-class WatchPass:
-    """A pass under way: what it found so far."""
-
-    services: Services
-    context: TickContext
-    collector: Collector
-    states: States
-    window_schedule: WindowSchedule
-    holds: Sequence[Hold]
-    decisions: list[Decision] = field(default_factory=list)
-    in_window: dict[str, WindowState] = field(default_factory=dict)
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
-    dropped: list[Change] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-    stalls: Mapping[str, Stall] = field(default_factory=dict)
-    instances: dict[str, InstanceLimits] = field(default_factory=dict)
-    """What the instances of volumes in trouble allow, by volume id, if instances are watched."""
-    internal_errors: list[str] = field(default_factory=list)
-    fleet_size: int | None = None
-    is_read_only: bool = False
-    is_stopped: bool = False
-    keeps_samples: bool = False
-    explains_drains: bool = True
-    """Whether what drained a volume is read for its alert; a pass that sends none spends nothing on it."""
-    policies: BucketPolicies = field(init=False)
-    _volume_settings: dict[str, VolumeSettings] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.policies = BucketPolicies(self.services.policy)
-
-    @property
-    def known_windows(self) -> frozenset[str]:
-        return (
-            frozenset(w.name for w in self.services.policy.windows)
-            | self.window_schedule.manual_starts.keys()
-        )
-
-    @property
-    def known_ids(self) -> AbstractSet[str]:
-        """The keys of everything that the ledger remembers, readable or not."""
-        return self.states.keys() | self.states.unreadable.keys()
-
-    def policy_of(self, assessment: Assessment) -> Policy:
-        """The policy with the thresholds of the bucket that was assessed."""
-        return self.policies.of(assessment.kind, assessment.bucket)
-
-    def settings_of(self, resource: Resource) -> VolumeSettings:
-        """How a resource wants to be treated: its tags are read once in a pass."""
-        volume_settings = self._volume_settings.get(resource.resource_id)
-        if volume_settings is None:
-            volume_settings = read_tags(
-                resource.tags, self.services.policy.mode, known_windows=self.known_windows
-            )
-            self._volume_settings[resource.resource_id] = volume_settings
-        return volume_settings
 
 
 def evaluate_due(watch_pass: WatchPass, due: Iterable[DueVolume]) -> None:
@@ -316,34 +247,6 @@ def unreadable_decision(watch_pass: WatchPass, assessment: Assessment) -> Decisi
         poll_interval_s=int(FOCUS_TICK.total_seconds()),
         change=None,
     )
-
-
-def record_stop(watch_pass: WatchPass, remaining_count: int, noun: str) -> None:
-    """Record that the pass was stopped with this many left: its ticks are not completed."""
-    watch_pass.is_stopped = True
-    verb = "was" if remaining_count == 1 else "were"
-    watch_pass.collector.failures.append(
-        f"the pass was stopped: {format_count(remaining_count, noun)} {verb} not evaluated; the next pass"
-        " evaluates them"
-    )
-
-
-@contextmanager
-def isolate_errors(
-    watch_pass: WatchPass, volume_id: str, effect: str = "was not evaluated"
-) -> Iterator[None]:
-    """Let an internal error about one volume fail the pass without hiding the other volumes."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - whatever it is, the others must be looked at; it is reported
-        record_internal_error(watch_pass, f"{volume_id} {effect}", error)
-
-
-def record_internal_error(watch_pass: WatchPass, effect: str, error: Exception) -> None:
-    """Record an internal error and what it prevented: the pass goes on, and fails in the end."""
-    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    watch_pass.internal_errors.append(f"{effect} because of an internal error: {reason}")
-    watch_pass.collector.failures.append(watch_pass.internal_errors[-1])
 
 
 def read_remembered_volumes(watch_pass: WatchPass, volume_ids: AbstractSet[str]) -> list[Volume]:

@@ -14,9 +14,10 @@ from burstwatch.core.rds.rds_buckets import RDS_IO
 from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.watch.due_buckets import buckets_of
 from burstwatch.core.watch.pass_report import PassReport
-from burstwatch.engine.evaluate_volumes import WatchPass, drop_missing, to_due
+from burstwatch.engine.evaluate_volumes import drop_missing, to_due
 from burstwatch.engine.follow_renames import follow_renames, subjects_about
 from burstwatch.engine.forced_volumes import find_forced_volumes
+from burstwatch.engine.pass_state import WatchPass
 from burstwatch.engine.resource_readers import find_resources
 from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import (

@@ -13,7 +13,7 @@ from burstwatch.core.rds.db_instance import DbInstance
 from burstwatch.core.resource_type import resource_id_in
 from burstwatch.core.watch.missing_volume import drop_state
 from burstwatch.core.watch.renamed_database import find_renamed, move_holds, new_state_of, plan_moves
-from burstwatch.engine.evaluate_volumes import WatchPass
+from burstwatch.engine.pass_state import WatchPass
 from burstwatch.engine.resource_readers import find_databases_by_lasting_id
 
 

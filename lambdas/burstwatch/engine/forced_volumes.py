@@ -7,7 +7,7 @@ from burstwatch.core.flips.observed_state import is_on_target
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Mode
 from burstwatch.core.tag_keys import CRITICAL, WINDOW
-from burstwatch.engine.evaluate_volumes import WatchPass
+from burstwatch.engine.pass_state import WatchPass
 
 
 def find_forced_volumes(watch_pass: WatchPass, volumes: Iterable[Volume]) -> frozenset[str]:

@@ -9,8 +9,9 @@ from burstwatch.core.watch.decision import TickContext
 from burstwatch.core.watch.window_status import WindowSchedule
 from burstwatch.engine.collector import Collector
 from burstwatch.engine.dispatch import to_order
-from burstwatch.engine.evaluate_volumes import WatchPass, evaluate_due, read_remembered_volumes, to_due
+from burstwatch.engine.evaluate_volumes import evaluate_due, read_remembered_volumes, to_due
 from burstwatch.engine.fresh_context import not_found_outcome, unread_outcome
+from burstwatch.engine.pass_state import WatchPass
 from burstwatch.engine.services import Services
 
 

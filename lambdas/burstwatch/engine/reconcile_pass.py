@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from burstwatch.core.watch.pass_report import PassReport
-from burstwatch.engine.evaluate_volumes import WatchPass, read_remembered_volumes, to_due
+from burstwatch.engine.evaluate_volumes import read_remembered_volumes, to_due
+from burstwatch.engine.pass_state import WatchPass
 from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import Collection, run_pass, start_pass
 

@@ -20,8 +20,9 @@ from burstwatch.core.watch.due_volumes import DueVolume, due_in_focus, due_in_sw
 from burstwatch.core.watch.fleet_summary import count_volumes, fleet_fingerprints
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.engine.evaluate_resources import list_buckets, read_remembered_buckets
-from burstwatch.engine.evaluate_volumes import WatchPass, read_remembered_volumes, to_due
+from burstwatch.engine.evaluate_volumes import read_remembered_volumes, to_due
 from burstwatch.engine.forced_volumes import find_forced_volumes
+from burstwatch.engine.pass_state import WatchPass
 from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import Collection, LeaseLostError, run_pass, start_pass
 

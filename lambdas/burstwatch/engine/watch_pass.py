@@ -26,7 +26,8 @@ from burstwatch.core.watch.window_status import WindowSchedule, announce_windows
 from burstwatch.engine.alert_delivery import DeliveryReport, deliver
 from burstwatch.engine.dispatch import dispatch_flips
 from burstwatch.engine.evaluate_resources import evaluate_resources
-from burstwatch.engine.evaluate_volumes import WatchPass, evaluate_due
+from burstwatch.engine.evaluate_volumes import evaluate_due
+from burstwatch.engine.pass_state import WatchPass
 from burstwatch.engine.services import Services
 
 
