@@ -164,8 +164,8 @@ class ModeOptionDocument(TypedDict):
     mode: str
     provisioned_mib_s: Count | None
     usd_per_month: UsdAmount
-    is_price_least: bool
-    """Whether it may cost more: it was throttled at times, so more was wanted than was measured."""
+    highest_usd_per_month: UsdAmount | None
+    """What it may cost: it was throttled at times, so more was wanted than was measured. Else null."""
     serves_load: bool
     because: str
 

@@ -136,7 +136,9 @@ def _option_document(option: ModeOption) -> "ModeOptionDocument":
         "mode": option.mode,
         "provisioned_mib_s": option.provisioned_mib_s,
         "usd_per_month": round(option.usd_per_month, 2),
-        "is_price_least": option.is_price_least,
+        "highest_usd_per_month": None
+        if option.highest_usd_per_month is None
+        else round(option.highest_usd_per_month, 2),
         "serves_load": option.serves_load,
         "because": option.reason,
     }

@@ -15,14 +15,15 @@ For 58 GiB in Standard, which earn 2.8 MiB/s, by the load of a day:
 
 Writing without a pause at 100 MiB/s costs $21.09 an hour in elastic mode, $506.25 a day.
 
-What a file system without credits reads and writes is less than is wanted, by an unknown amount. The price of
-elastic is then a least, at which it is not chosen. If even the busiest rate is what is left without credits,
-provisioned has the burst rate: that serves whatever bursting mode served. Throttled all day::
+What a file system without credits reads and writes is less than is wanted, by an unknown amount. With
+credits it would have been served its burst rate at most. So the price of elastic is between that of what was
+measured and that of the burst for as long, and the higher one is compared. If even the busiest rate is what
+is left without credits, provisioned has the burst rate. Without credits for this long in a day::
 
-    in Standard   without credits   elastic             provisioned
-     10 GiB       1   MiB/s         at least $153.98    $597.07 (100 MiB/s)
-    100 GiB       4.9 MiB/s         at least $751.88    $570.70 (100 MiB/s)
-    512 GiB       25  MiB/s         at least $3,849.61  $450.00 (100 MiB/s)
+    in Standard   throttled   without credits   elastic                    provisioned
+     10 GiB       5 min       1   MiB/s         $0.53 to $80.73            $597.07 (100 MiB/s)
+    100 GiB       all day     4.9 MiB/s         $751.88 to $23,849.53      $570.70 (100 MiB/s)
+    512 GiB       all day     25  MiB/s         $3,849.61 to $26,947.27    $450.00 (100 MiB/s)
 """
 
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ US_EAST_1: Final = EfsPrices(
 class EfsLoad:
     """What a file system did, by default in a day: bytes, and its busiest metered rate in bytes per second.
 
-    ``was_throttled`` says that it was without credits at some time. The load was then at least this.
+    ``throttled_s`` is how long it was held back without credits. The load was then at least this.
     ``peak_with_credits_per_s`` is its busiest rate at other times; None if that is not known.
 
     Raises:
@@ -90,13 +91,23 @@ class EfsLoad:
     written_bytes: float
     peak_metered_per_s: float
     duration_s: float = DAY_S
-    was_throttled: bool = False
+    throttled_s: float = 0.0
     peak_with_credits_per_s: float | None = None
 
     def __post_init__(self) -> None:
-        values = (self.read_bytes, self.written_bytes, self.peak_metered_per_s, self.duration_s)
+        values = (
+            self.read_bytes,
+            self.written_bytes,
+            self.peak_metered_per_s,
+            self.duration_s,
+            self.throttled_s,
+        )
         if not all(isfinite(value) and value >= 0 for value in values) or not self.duration_s:
             raise ValueError(f"a load of {values} cannot be; give 0 or more, and a duration above 0")
+
+    @property
+    def was_throttled(self) -> bool:
+        return self.throttled_s > 0
 
     @property
     def mean_metered_per_s(self) -> float:
@@ -117,7 +128,7 @@ class EfsLoad:
 class ModeOption:
     """A mode that the file system could have; ``serves_load`` says whether it lasts at the load.
 
-    ``is_price_least`` says that it may cost more: the load was more than what was measured.
+    If the load was more than what was measured, it costs ``highest_usd_per_month`` at most.
     """
 
     mode: ThroughputMode
@@ -125,12 +136,18 @@ class ModeOption:
     serves_load: bool
     reason: str
     provisioned_mib_s: int | None = None
-    is_price_least: bool = False
+    highest_usd_per_month: float | None = None
 
     @property
     def price(self) -> str:
-        """``$570.70``, or ``at least $751.88``; dollars a month."""
-        return f"{'at least ' if self.is_price_least else ''}{format_usd(self.usd_per_month)}"
+        """``$570.70``, or ``$0.53 to $80.73``; dollars a month."""
+        highest = self.highest_usd_per_month
+        return format_usd(self.usd_per_month) + ("" if highest is None else f" to {format_usd(highest)}")
+
+    @property
+    def price_to_compare(self) -> float:
+        """The highest price that is possible."""
+        return self.usd_per_month if self.highest_usd_per_month is None else self.highest_usd_per_month
 
     def __str__(self) -> str:
         return (
@@ -158,17 +175,14 @@ class ModeRecommendation:
 def recommend_mode(
     file_system: FileSystem, load: EfsLoad, prices: EfsPrices = US_EAST_1
 ) -> ModeRecommendation:
-    """Compare the modes at this load, and choose the cheapest that surely serves it; else provisioned.
-
-    A price that is only a least is not compared.
-    """
+    """Compare the modes at this load, and choose the cheapest that serves it; if none does, provisioned."""
     options = (
         _bursting(file_system, load),
         _elastic(file_system, load, prices),
         _provisioned(file_system, load, prices),
     )
-    serving = [o for o in options if o.serves_load and not o.is_price_least] or options[-1:]
-    chosen = min(serving, key=lambda option: option.usd_per_month)
+    serving = [option for option in options if option.serves_load] or options[-1:]
+    chosen = min(serving, key=lambda option: option.price_to_compare)
     reason = f"{chosen}, {chosen.price} a month ({prices.region} list prices): {chosen.reason}"
     if _is_current(file_system, chosen):
         return ModeRecommendation(options=options, chosen=chosen, reason=f"leave it in {reason}")
@@ -218,10 +232,13 @@ def _elastic(file_system: FileSystem, load: EfsLoad, prices: EfsPrices) -> ModeO
     months = HOURS_PER_MONTH * HOUR_S / load.duration_s
     read_gib, written_gib = load.read_bytes / GIB * months, load.written_bytes / GIB * months
     usd = read_gib * prices.elastic_read_per_gib + written_gib * prices.elastic_write_per_gib
+    # A read byte is metered at a third, so of the burst it costs three times as much.
+    per_metered_gib = max(prices.elastic_write_per_gib, 3 * prices.elastic_read_per_gib)
+    burst_gib = efs_bucket(file_system.standard_bytes).burst_per_s * load.throttled_s / GIB * months
     is_possible = file_system.performance_mode == GENERAL_PURPOSE
     reason = f"{read_gib:,.0f} GiB read and {written_gib:,.0f} GiB written a month"
     if load.was_throttled:
-        reason += ", or more: it was throttled"
+        reason += ", or more: it was held back"
     if not is_possible:
         reason = f"AWS allows it for general purpose file systems only, not {file_system.performance_mode}"
     return ModeOption(
@@ -229,7 +246,7 @@ def _elastic(file_system: FileSystem, load: EfsLoad, prices: EfsPrices) -> ModeO
         usd_per_month=round(usd, 6),
         serves_load=is_possible,
         reason=reason,
-        is_price_least=load.was_throttled,
+        highest_usd_per_month=round(usd + burst_gib * per_metered_gib, 6) if load.was_throttled else None,
     )
 
 

@@ -38,8 +38,8 @@ _WHOLE_SHARE: Final = 0.9
 """A judgement: from this share of a day on, the load is that of a day."""
 _NOTICEABLE: Final = 1.1
 """A judgement: a price that is higher by less than this is the same."""
-_IDLE_SHARE: Final = 0.1
-"""A judgement: below this share of what is left without credits it is idle. Small ones refill for days."""
+_HELD_BACK_SHARE: Final = 0.9
+"""A judgement: below this share of what is left without credits, its load is not held back by that."""
 _RECENT_S: Final = 1_800
 """The load of the last half hour is what drains the bucket now."""
 
@@ -67,7 +67,7 @@ class EfsEvidence:
             written_bytes=sum(self.series["written"].values),
             peak_metered_per_s=max(metered.values, default=0.0) / _PERIOD_S,
             duration_s=_PERIOD_S * max(1, len(metered)),
-            was_throttled=bool(throttled),
+            throttled_s=len(throttled) * _PERIOD_S,
             peak_with_credits_per_s=max(with_credits, default=0.0) / _PERIOD_S,
         )
 
@@ -188,13 +188,14 @@ class EfsEvidence:
         return [f"In the last half hour: {describe_metered_load(read_per_s, written_per_s)}"]
 
     def _busiest_load(self) -> EfsLoad | None:
-        """The load of the busiest five minutes of the last half hour; None if it is not what is wanted.
+        """The load of the busiest five minutes of the last half hour; None if it was not read.
 
-        If it was without credits then, the busiest rate of the day counts, as in ``mode_recommendation``.
+        If it was held back in that time, more is wanted: as much as its burst, for all that is known.
         """
         read, written, metered = (self._recent(name) for name in ("read", "written", "metered"))
-        if not metered or not self._throttled_starts().isdisjoint(metered.starts_at_s):
+        if not metered:
             return None
+        is_throttled = not self._throttled_starts().isdisjoint(metered.starts_at_s)
         start_s = max(metered, key=lambda sample: sample.value).start_at_s
         five_minutes = [sum(s.value for s in series if s.start_at_s == start_s) for series in (read, written)]
         return EfsLoad(
@@ -202,17 +203,20 @@ class EfsEvidence:
             written_bytes=five_minutes[1],
             peak_metered_per_s=max(metered.values) / _PERIOD_S,
             duration_s=_PERIOD_S,
+            throttled_s=_PERIOD_S if is_throttled else 0,
         )
 
     def _throttled_starts(self) -> set[int]:
-        """The five minutes in which its credits counted as exhausted, and it was not idle.
+        """The five minutes in which its credits counted as exhausted, and it was served what is left then.
 
-        Credits that are earned come and go while it is held back, so its lowest balance may be above 0.
+        Credits that are earned come and go while it is held back, so its lowest balance may be above 0. A
+        small file system stays almost empty for days after its load has ended.
         """
         stored = self.file_system.standard_bytes
         exhausted, limit_per_s = efs_bucket(stored).credits_in(EMPTY_PCT), limit_when_empty_per_s(stored)
-        idle = {s.start_at_s for s in self._all("metered") if s.value < _IDLE_SHARE * limit_per_s * _PERIOD_S}
-        return {s.start_at_s for s in self._all("credits") if s.value <= exhausted} - idle
+        held_back_bytes = _HELD_BACK_SHARE * limit_per_s * _PERIOD_S
+        held_back = {s.start_at_s for s in self._all("metered") if s.value >= held_back_bytes}
+        return {s.start_at_s for s in self._all("credits") if s.value <= exhausted} & held_back
 
     def _all(self, name: str) -> Series:
         return self.series.get(name, Series())

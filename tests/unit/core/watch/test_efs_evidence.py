@@ -70,13 +70,23 @@ def test_a_throttled_half_hour_is_not_the_load_that_may_last():
     assert throttled.lasting_recommendation() is None
 
 
-def test_a_throttled_file_system_is_advised_with_the_least_that_elastic_may_cost():
+def test_a_file_system_that_is_throttled_now_is_advised_with_all_that_elastic_may_cost():
     """What it wrote in the throttled half hour is $9 a month in elastic mode, and not what was wanted."""
     throttled = evidence(*[0] * 282, *[2.8] * 6, credits_left=without_credits)
     recommendation = throttled.advise(ASSESSMENT, AwsLocation(region="us-east-1"))
     assert "--throughput-mode provisioned --provisioned-throughput-in-mibps 100" in recommendation.action
+    load = recommendation.reasons[-1]
+    assert load.startswith("By its load of a day: elastic, $8.98 to $490.18 a month")
+    assert "If the load of its busiest five minutes lasts: provisioned with 100 MiB/s, $583.01" in load
+    assert load.endswith("elastic would cost $431.16 to $23,528.81 a month")
+
+
+def test_a_file_system_that_was_throttled_for_minutes_is_advised_by_the_highest_price_of_that():
+    backup = evidence(*[0] * 100, *[2.8] * 2, *[0] * 186, credits_left=without_credits)
+    recommendation = backup.advise(ASSESSMENT, AwsLocation(region="us-east-1"))
+    assert recommendation.action.endswith("--throughput-mode elastic --region us-east-1")
     assert recommendation.reasons[0] == (
-        "By its load of a day, a month costs: bursting $0.00, elastic at least $8.98,"
+        "By its load of a day, a month costs: bursting $0.00, elastic $2.99 to $163.39,"
         " provisioned with 100 MiB/s $583.01"
     )
 
@@ -99,11 +109,12 @@ def test_what_a_pause_earned_is_not_the_load_that_is_wanted():
     assert str(throttled.recommended_change().chosen) == "provisioned with 100 MiB/s"
 
 
-def test_an_idle_file_system_that_refills_is_not_throttled():
-    """A small one is almost empty for days after its load has ended."""
-    idle = evidence(*[0.1] * 288, credits_left=lambda pairs: [(start, 1e9) for start, _ in pairs])
-    assert not idle.load.was_throttled
-    assert idle.recommended_change().command is None
+@pytest.mark.parametrize("mib_s", [0.1, 1, 2.4])
+def test_a_load_below_what_its_size_earns_is_not_throttled_although_it_is_almost_empty(mib_s):
+    """A small one is almost empty for days after the load that has emptied it."""
+    refilling = evidence(*[mib_s] * 288, credits_left=lambda pairs: [(start, 1e9) for start, _ in pairs])
+    assert not refilling.load.was_throttled
+    assert refilling.recommended_change().command is None
 
 
 def test_a_time_without_datapoints_is_no_part_of_the_load():
