@@ -45,7 +45,8 @@ class WatchPass:
     internal_errors: list[str] = field(default_factory=list)
     fleet_size: int | None = None
     is_read_only: bool = False
-    is_stopped: bool = False
+    is_incomplete: bool = False
+    """Whether something was left to the next pass: the ticks of this one are not completed."""
     keeps_samples: bool = False
     explains_drains: bool = True
     """Whether what drained a volume is read for its alert; a pass that sends none spends nothing on it."""
@@ -83,8 +84,8 @@ class WatchPass:
 
 
 def record_stop(watch_pass: WatchPass, remaining_count: int, noun: str) -> None:
-    """Record that the pass was stopped with this many left: its ticks are not completed."""
-    watch_pass.is_stopped = True
+    """Record that the pass was stopped with this many left."""
+    watch_pass.is_incomplete = True
     verb = "was" if remaining_count == 1 else "were"
     watch_pass.collector.failures.append(
         f"the pass was stopped: {format_count(remaining_count, noun)} {verb} not evaluated; the next pass"

@@ -146,7 +146,7 @@ def _run_sweep(tick: _ClaimedTick, now_s: float) -> PassReport | None:
     except LeaseLostError:
         # The other process sweeps; the volumes in focus are still ours to look at.
         return _run_focus(tick, watch_pass.collector.wall_clock_s) if tick.has_focus else None
-    if collection.fingerprints is not None and not watch_pass.is_stopped:
+    if collection.fingerprints is not None and not watch_pass.is_incomplete:
         with suppress(LeaseLostError):
             lease.renew_if_due()
             ledger.complete_tick(TickKind.SWEEP, tick.sweep_at_s, fleet_fingerprints=collection.fingerprints)
@@ -169,7 +169,7 @@ def _start_tick_pass(tick: _ClaimedTick, now_s: float) -> WatchPass:
 
 def _complete_focus(tick: _ClaimedTick, watch_pass: WatchPass) -> None:
     """Complete the focus tick, unless the pass was stopped: then the next one does what is left."""
-    if tick.has_focus and not watch_pass.is_stopped:
+    if tick.has_focus and not watch_pass.is_incomplete:
         tick.services.ledger.complete_tick(TickKind.FOCUS, tick.tick_at_s)
 
 

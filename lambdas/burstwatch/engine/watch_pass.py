@@ -27,7 +27,7 @@ from burstwatch.engine.alert_delivery import DeliveryReport, deliver
 from burstwatch.engine.dispatch import dispatch_flips
 from burstwatch.engine.evaluate_resources import evaluate_resources
 from burstwatch.engine.evaluate_volumes import evaluate_due
-from burstwatch.engine.pass_state import WatchPass
+from burstwatch.engine.pass_state import WatchPass, record_internal_error
 from burstwatch.engine.services import Services
 
 
@@ -120,7 +120,8 @@ def run_pass(
     # Send: what waits in the ledger, with what the flips have added.
     delivery = _send(watch_pass, recorded, scope)
     if recorded.error is not None:
-        raise recorded.error
+        record_internal_error(watch_pass, "not all decisions were recorded", recorded.error)
+        watch_pass.is_incomplete = True
     return _build_acting_report(watch_pass, recorded, delivery, scope), collection
 
 

@@ -300,7 +300,7 @@ def _format_effort(reports: Sequence[PassReport]) -> str:
         f"{datapoint_age}; {format_count(call_count, 'call')} to AWS, {metric_count:,}"
         f" metrics read for {format_usd(metric_count * USD_PER_METRIC, decimals=5)}"
     )
-    if any(report.failures for report in reports):
+    if any(report.failures or report.unread for report in reports):
         return effort  # a price without what could not be read would be wrong
     idle_usd = sum(report.usd_per_month_idle for report in reports)
     now_usd = sum(usd_per_month_now(report.decisions) for report in reports)

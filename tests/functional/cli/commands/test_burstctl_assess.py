@@ -190,6 +190,7 @@ def test_an_unread_volume_is_a_failure_that_exit_zero_does_not_excuse(cli, lab):
     [error] = result.error_lines
     assert error.startswith("error: cloudwatch:GetMetricData failed (Forbidden)")
     assert error.endswith("; 1 volume could not be read: secret.")
+    assert "watching costs" not in result.err, "it would be wrong without that volume"
 
 
 def test_one_cause_that_affects_every_volume_is_reported_once(cli, lab):
