@@ -744,6 +744,15 @@ def test_a_running_watch_reports_a_bad_policy_and_how_to_see_it(cli, monkeypatch
     assert reported.count("policy_rejected") == 1
 
 
+@pytest.mark.parametrize("command", ["flip", "window start", "window stop"])
+def test_the_help_of_an_order_names_what_refuses_it(cli, command):
+    text = " ".join(cli.run(*command.split(), "--help").out.split())
+    assert (
+        "Without --ledger it fails if a deployed stack uses another ledger, or if this cannot be checked."
+        in text
+    )
+
+
 def watch_while_a_stack_comes_and_goes(cli, lab, monkeypatch, *arguments):
     """Twelve passes, a minute apart: in which of them it could modify, and the result."""
     add_calm(lab)
