@@ -117,6 +117,7 @@ def _collect_advice(context: CommandContext, request: AdviceRequest) -> AdviceRe
 
     read_histories(context, selection, start_s, end_s, period_s=period_s, metrics=ALL_METRICS, add=add_usage)
     unavailable = services.unavailable_types(selection.volumes, now_s)
+    context_options = context.options.arguments_in(services.location.region)
     advice = [
         advise(
             AdviceInput(
@@ -127,6 +128,7 @@ def _collect_advice(context: CommandContext, request: AdviceRequest) -> AdviceRe
                 instance=instances.get(volume.instance_id or ""),
                 flipped_from=_original_of(flips.get(volume.volume_id)),
                 unavailable=unavailable[volume.volume_id],
+                context_options=context_options,
                 **_critical_settings(context, volume),
             )
         )
@@ -137,7 +139,7 @@ def _collect_advice(context: CommandContext, request: AdviceRequest) -> AdviceRe
     return AdviceReport(
         request=request,
         region=services.location.region,
-        context_options=context.options.arguments_in(services.location.region),
+        context_options=context_options,
         ledger=context.ledger_location,
         now_s=now_s,
         start_s=start_s,

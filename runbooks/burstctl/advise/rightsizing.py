@@ -6,6 +6,7 @@ headroom, and no more than the volume has now. While a volume was throttled, its
 ceiling it gets additional headroom, and at the baseline of an empty bucket the best that a gp2 serves.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -112,7 +113,8 @@ class AdviceInput:
     """The input of the advice on a volume; ``instance`` if its limits are known.
 
     ``flipped_from`` is the configuration before the flip; ``is_critical`` requires ``critical_type``. Types
-    that are ``unavailable`` at the volume's location are not options.
+    that are ``unavailable`` at the volume's location are not options. A command that a reason names has the
+    ``context_options``.
     """
 
     volume: Volume
@@ -124,6 +126,7 @@ class AdviceInput:
     critical_type: VolumeType = VolumeType.GP3
     flipped_from: Configuration | None = None
     unavailable: Mapping[VolumeType, str] = field(default_factory=dict)
+    context_options: Sequence[str] = ()
 
     @property
     def current(self) -> Configuration:
@@ -593,7 +596,9 @@ def _reasons(
 def _why_unchanged(inputs: AdviceInput, requirement: Requirement) -> str:
     """Why a volume that lacks nothing stays as it is."""
     if requirement.is_held_by_instance:
-        simulate = f"burstctl simulate {inputs.volume.instance_id}"
+        simulate = shlex.join(
+            ["burstctl", "simulate", str(inputs.volume.instance_id), *inputs.context_options]
+        )
         return f"Change the instance, not the volume: to find the type, run {simulate}."
     if confidence_of(inputs.usage) in _INSUFFICIENT:
         return "It has too little data, and no other type that is as fast costs less."

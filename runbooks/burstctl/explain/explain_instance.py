@@ -16,13 +16,14 @@ from burstwatch.engine.collector import Collector
 
 def _next_commands(explanation: InstanceExplanation) -> list[list[str]]:
     instance_id = explanation.instance.instance_id
+    has_known_limits = explanation.instance.limits is not None
     is_alerting = any(bucket.decision.level.is_alerting for bucket in explanation.buckets)
     has_entries = any(bucket.entries for bucket in explanation.buckets)
     is_drawable = any(bucket.decision.assessment.sample for bucket in explanation.buckets)
     return [
         ["which", instance_id],
-        *([["simulate", instance_id]] if is_alerting else []),
-        *([["plot", instance_id]] if is_drawable else []),
+        *([["simulate", instance_id]] if is_alerting and has_known_limits else []),
+        *([["plot", instance_id]] if is_drawable and has_known_limits else []),
         *([["history", instance_id]] if has_entries else []),
     ]
 

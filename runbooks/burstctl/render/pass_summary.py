@@ -156,8 +156,8 @@ def print_next_elsewhere(options: Options) -> None:
     print_next([shlex.join(["burstctl", "assess", "--region", ALL_REGIONS, *profile, *elsewhere])])
 
 
-def print_pass_line(report: PassReport, tick_at_s: int) -> None:
-    """Print the result of a pass in one line."""
+def print_pass_line(report: PassReport, tick_at_s: int, *, has_other_stack: bool = False) -> None:
+    """Print the result of a pass in one line; ``has_other_stack`` is why a watch that acts only proposes."""
     age_s = report.newest_datapoint_age_s
     newest = (
         ""
@@ -168,7 +168,7 @@ def print_pass_line(report: PassReport, tick_at_s: int) -> None:
         f"{format_clock(tick_at_s)} UTC: {_describe_scope(report)}{_format_outcome_counts(report)}{newest}"
     )
     print_holds(report.holds, report.now_s)
-    _print_outcomes(report)
+    _print_outcomes(report, "if no other stack were deployed" if has_other_stack else "with --act")
 
 
 def _describe_scope(report: PassReport) -> str:
@@ -226,8 +226,8 @@ def _format_outcome_counts(*reports: PassReport) -> str:
     return f"; {listed}" if listed else ""
 
 
-def _print_outcomes(report: PassReport) -> None:
-    """Print what was modified or would be, what is in progress, and what was refused and why."""
+def _print_outcomes(report: PassReport, condition: str = "with --act") -> None:
+    """Print what was modified or, on this condition, would be; what is in progress; what was refused."""
     for status, label in _OUTCOME_LABELS.items():
         if status is OutcomeStatus.FAILED:
             continue
@@ -247,11 +247,11 @@ def _print_outcomes(report: PassReport) -> None:
     ]
     refusals = {d.volume_id: refusal for d in proposed if (refusal := report.outcome_of(d).refusal)}
     print_first_lines(
-        "would flip with --act",
+        f"would flip {condition}",
         (_volume_line(d, d.reason) for d in proposed if d.volume_id not in refusals),
     )
     print_first_lines(
-        "would be refused with --act",
+        f"would be refused {condition}",
         (_volume_line(d, str(refusals[d.volume_id])) for d in proposed if d.volume_id in refusals),
     )
 

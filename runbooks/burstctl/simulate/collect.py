@@ -201,8 +201,7 @@ def _read_types(
     target = by_name[target_name]
     if target.limits is None:
         raise SettingsError(
-            f"{target_name} is not EBS-optimized by default: it has no EBS limits of its own and so no"
-            " buckets to simulate",
+            f"EC2 shows no EBS limits of {target_name}, so its buckets cannot be simulated",
             fix="give --to with another type",
         )
     matching = [entry for entry in by_name.values() if entry == target or _matches(entry.name, patterns[2:])]

@@ -44,7 +44,7 @@ class SimulatedInstance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceType:
-    """What a type allows its volumes; ``limits`` is None if it is not EBS-optimized by default."""
+    """What a type allows its volumes; ``limits`` is None if EC2 shows none."""
 
     name: str
     limits: InstanceLimits | None

@@ -1,5 +1,6 @@
 """The loop of ``burstctl watch``: a pass at every nominal tick, whatever the result of the previous one."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -34,7 +35,7 @@ from burstwatch.core.alerts.alert import make_policy_rejected
 from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.text import format_clock, format_instant
+from burstwatch.core.text import format_clock, format_count, format_instant
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
@@ -47,6 +48,8 @@ _CLOCK_RETRY_S: Final = 5.0  # the lab's endpoint may be starting; AWS is not as
 
 _PASS_TIME_LIMIT_S: Final = 300.0
 """A pass reads no longer than from one sweep to the next; 100,000 volumes take it 75 s."""
+
+_MAX_NAMED: Final = 3  # flipped volumes in a warning
 
 
 class PassStatus(StrEnum):
@@ -172,7 +175,7 @@ class WatchLoop:
         """Print one pass of many; a table like the last one is not repeated."""
         if self._as_json:
             print_output(to_json(report.to_document(), is_compact=True))
-        print_pass_line(report, tick_at_s)
+        print_pass_line(report, tick_at_s, has_other_stack=self._obstacle is not None)
         table = "" if self._as_json else render_pass_table(report)
         if table and table != self._last_table:
             print_output(table)
@@ -192,9 +195,9 @@ class WatchLoop:
             self._stacks_read_at_s = now_s
         if abs(now_s - self._stacks_read_at_s) < LIST_MAX_AGE_S:
             return
-        self._stacks_read_at_s = now_s
         stacks = find_stacks(context.session, context.services.calls)
         if stacks.failure is not None:
+            self._stacks_read_at_s = now_s
             print_warning(stacks.failure.problem, subject="the deployed stacks cannot be listed")
             return
         obstacle = None
@@ -209,10 +212,29 @@ class WatchLoop:
         except UnreachableWatchdogError as error:
             obstacle = error.problem
             if obstacle != self._obstacle:
-                print_warning(obstacle)
+                print_warning(self._with_return_commands(obstacle))
         if self._obstacle is not None and obstacle is None:
             print_info("this watch acts again: no stack uses another ledger")
         self._obstacle = obstacle
+        self._stacks_read_at_s = now_s
+
+    def _with_return_commands(self, obstacle: Problem) -> Problem:
+        """The obstacle; its fix begins with how flipped volumes return, as only this ledger knows of them."""
+        states = self._context.services.ledger.states()
+        flipped = sorted(
+            volume_id for volume_id, state in states.items() if state.flip and not state.flip.is_permanent
+        )
+        if not flipped:
+            return obstacle
+        reach = self._context.reach
+        options = replace(self._context.options, ledger=reach.ledger).arguments_in(reach.region)
+        count = format_count(len(flipped), "volume")
+        fix = [f"first bring back what is flipped, {count}, as only this ledger knows of it"]
+        fix += [shlex.join(["burstctl", "flip-back", name, *options]) for name in flipped[:_MAX_NAMED]]
+        if len(flipped) > _MAX_NAMED:
+            all_of_them = shlex.join(["burstctl", "assess", "--all", *options])
+            fix.append(f"and {len(flipped) - _MAX_NAMED:,} more: {all_of_them}")
+        return Problem(obstacle.cause, "\n".join([*fix, f"then {obstacle.fix}"]))
 
     def _record_presence(self, now_s: float) -> None:
         """Let ``burstctl flip --for`` see that a watchdog is at work which will return the volume."""

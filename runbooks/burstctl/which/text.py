@@ -283,7 +283,8 @@ def _command_words(report: WhichReport, limit: Limit | None) -> list[str] | None
     if limit.kind is LimitKind.HOST:
         return ["burstctl", "runbook", "HostStallReported"]
     if not limit.kind.is_of_volume:
-        return ["burstctl", "simulate", limit.resource_id]
+        has_known_limits = report.instance is not None and report.instance.limits is not None
+        return ["burstctl", "simulate" if has_known_limits else "explain", limit.resource_id]
     volume = next(volume for volume in report.volumes if volume.volume_id == limit.resource_id)
     if limit.kind is LimitKind.VOLUME_CREDITS:
         explains = ["burstctl", "explain", volume.volume_id]

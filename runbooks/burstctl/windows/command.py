@@ -120,6 +120,7 @@ def start(name: str, options: Options, *, lasts: timedelta | None, yes: bool) ->
 
     Shows which volumes that moves and what it costs, and asks. A watchdog that may act (burstctl watch --act,
     or the stack) moves them at its next sweep, within five minutes; the command itself modifies nothing.
+    Without --ledger it fails if a deployed stack uses another ledger, or if this cannot be checked.
 
     Exits 2 if neither the policy nor any volume's tag knows the name, 130 if the answer is no.
     """
@@ -167,7 +168,10 @@ def stop(name: str, options: Options) -> ExitCode:
     """Stop the window NAME: what runs of it now or, if nothing does, the start its volumes are moved for.
 
     What starts later still happens. Its volumes return when they are calm. Where there is nothing to stop, it
-    says so and exits 0. Exits 2 if neither the policy nor any volume's tag knows the name.
+    says so and exits 0. Without --ledger it fails if a deployed stack uses another ledger, or if this cannot
+    be checked.
+
+    Exits 2 if neither the policy nor any volume's tag knows the name.
     """
     with open_operator(options) as context:
         check_reaches_watchdog(context.reach, options, outcome="nothing was stopped", action="this stop")

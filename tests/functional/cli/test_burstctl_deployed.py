@@ -5,6 +5,8 @@ from botocore.config import Config
 
 from burstctl.watch import loop
 from burstlab.fake_aws.faults import Fault
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import TickKind
 from burstwatch.wiring import bootstrap
@@ -742,6 +744,15 @@ def test_a_running_watch_reports_a_bad_policy_and_how_to_see_it(cli, monkeypatch
     assert reported.count("policy_rejected") == 1
 
 
+@pytest.mark.parametrize("command", ["flip", "window start", "window stop"])
+def test_the_help_of_an_order_names_what_refuses_it(cli, command):
+    text = " ".join(cli.run(*command.split(), "--help").out.split())
+    assert (
+        "Without --ledger it fails if a deployed stack uses another ledger, or if this cannot be checked."
+        in text
+    )
+
+
 def watch_while_a_stack_comes_and_goes(cli, lab, monkeypatch, *arguments):
     """Twelve passes, a minute apart: in which of them it could modify, and the result."""
     add_calm(lab)
@@ -772,8 +783,69 @@ def test_a_watch_that_acts_stops_that_while_a_stack_uses_another_ledger(cli, lab
     assert text.count("warning: from now on this watch only proposes: stack burstwatch is deployed in") == 1
     assert "fix: start it again, so that it uses the ledger of the stack" in text
     assert text.count("this watch acts again: no stack uses another ledger") == 1
-    assert "would flip with --act" in result.err
+    assert "would flip if no other stack were deployed: vol-" in result.err
+    assert "with --act" not in result.err
+    assert "first bring back" not in text
     assert count_modify_calls(lab) == 1
+
+
+def test_a_watch_that_stops_acting_names_what_it_has_flipped_and_how_it_returns(cli, lab, monkeypatch):
+    flipped = sorted(add_critical(lab, f"ci-{number}", tags=AUTO) for number in range(5))
+    real_run_tick = loop.run_tick
+
+    def run_tick(services, **fields):
+        if count_modify_calls(lab) == 0:
+            deploy_stack(lab)
+        report = real_run_tick(services, **fields)
+        lab.clock.advance(3600)
+        return report
+
+    monkeypatch.setattr(loop, "run_tick", run_tick)
+    result = cli.run("watch", "--act", "--passes", "3")
+
+    options = f"--region us-east-1 --ledger sqlite:{cli.ledger_path}"
+    warning = result.err[result.err.index("warning: from now on this watch only proposes") :]
+    assert [line.strip() for line in warning.splitlines()[1:7]] == [
+        "fix: first bring back what is flipped, 5 volumes, as only this ledger knows of it",
+        *(f"burstctl flip-back {volume_id} {options}" for volume_id in flipped[:3]),
+        f"and 2 more: burstctl assess --all {options}",
+        "then start it again, so that it uses the ledger of the stack",
+    ]
+    assert result.err.count("first bring back") == 1
+    for command in warning.splitlines()[2:5]:
+        assert cli.run(*command.split()[1:], "--yes").code == 0
+    assert [modification_targets(lab, volume_id) for volume_id in flipped[:3]] == [["gp3", "gp2"]] * 3
+
+
+def test_a_watch_whose_ledger_cannot_be_read_does_not_act_beside_a_stack(cli, lab, monkeypatch):
+    could_modify, real_run_tick, real_states = [], loop.run_tick, SqliteLedger.states
+    add_calm(lab)
+
+    def run_tick(services, **fields):
+        could_modify.append(services.modifier is not None)
+        if len(could_modify) == 1:
+            deploy_stack(lab)
+        report = real_run_tick(services, **fields)
+        lab.clock.advance(360)
+        return report
+
+    def refuse(*arguments, real_check=loop.check_reaches_watchdog, **fields):
+        monkeypatch.setattr(loop, "check_reaches_watchdog", real_check)
+        monkeypatch.setattr(SqliteLedger, "states", fail_once)
+        real_check(*arguments, **fields)
+
+    def fail_once(_ledger):
+        monkeypatch.setattr(SqliteLedger, "states", real_states)
+        lab.clock.advance(60)
+        raise LedgerError("the disk is full", fix="free some space")
+
+    monkeypatch.setattr(loop, "run_tick", run_tick)
+    monkeypatch.setattr(loop, "check_reaches_watchdog", refuse)
+    result = cli.run("watch", "--act", "--passes", "4")
+
+    assert could_modify == [True, False, False]
+    assert "failed: the disk is full" in result.err
+    assert "only proposes" in result.err
 
 
 def test_a_watch_that_acts_with_a_ledger_on_the_command_line_goes_on(cli, lab, monkeypatch):

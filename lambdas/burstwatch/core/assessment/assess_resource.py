@@ -159,6 +159,9 @@ def _missing_datapoint_reason(
         others = f"CloudWatch has other metrics of it and no {kind.metric}"
         return UnknownReason.NO_SUCH_BUCKET, f"{others}: {type_name_of(resource)} is taken to have none"
     minutes = min(telemetry.gap_after.total_seconds(), now_s - started_at_s) / 60
+    if limits_unknown and reading.earlier is None:
+        detail = f"{limits_unknown}, and CloudWatch has had no {kind.metric} of it for {minutes:.0f} min"
+        return UnknownReason.TELEMETRY_GAP, detail
     return UnknownReason.TELEMETRY_GAP, f"no datapoint for {minutes:.0f} min while {_alive(resource)}"
 
 

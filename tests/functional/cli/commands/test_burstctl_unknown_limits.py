@@ -44,6 +44,14 @@ def test_an_instance_is_judged_by_its_balance_and_no_number_is_made_up(cli, lab)
     assert RULE in answer
 
 
+def test_no_command_is_offered_that_needs_the_limits(cli, lab):
+    volume_id, _ = add_draining_instance(lab, io_pct=60, minutes=120)
+    explain = f"next: burstctl explain {INSTANCE} --region us-east-1"
+    assert explain in cli.run("which", INSTANCE).err
+    assert explain in cli.run("which", volume_id).err
+    assert cli.run("explain", INSTANCE).err.splitlines()[-1] == f"next: burstctl which {INSTANCE}"
+
+
 def test_a_database_class_is_judged_by_its_balance_and_no_number_is_made_up(cli, lab):
     started_at = START - timedelta(minutes=25)
     lab.fleet.databases.add(

@@ -272,6 +272,9 @@ def test_an_unknown_type_has_unknown_limits(cli, lab):
     document = cli.run("which", add_gp3(lab), "--json").document
     assert states(document)["instance-iops"] == "unknown"
     assert evidence_of(document, "instance-iops") == "EC2 shows no EBS limits of the type t2.micro"
+    assert evidence_of(document, "instance-io-credits") == (
+        "EC2 shows no EBS limits of t2.micro, and CloudWatch has had no EBSIOBalance% of it for 30 min"
+    )
 
 
 def test_a_stopped_instance_uses_nothing_and_is_not_read(cli, lab):

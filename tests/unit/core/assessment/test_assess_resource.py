@@ -116,6 +116,21 @@ def test_a_missing_balance_has_a_reason_and_is_never_full(changes, reading, reas
     assert assessment.is_fault is (reason in (UnknownReason.READ_FAILED, UnknownReason.TELEMETRY_GAP))
 
 
+@pytest.mark.parametrize(
+    ("reading", "detail"),
+    [
+        (
+            {"balance": GAP},
+            "EC2 shows no EBS limits of m5.large, and CloudWatch has had no EBSIOBalance% of it for 30 min",
+        ),
+        (missing_since("10:00"), "no datapoint for 30 min while the instance is running"),
+    ],
+)
+def test_a_missing_balance_mentions_the_unknown_limits_unless_it_was_published(reading, detail):
+    assessment = assess(instance=an_instance(limits=None), **reading)
+    assert assessment.unknown_because == detail
+
+
 def test_the_key_in_the_ledger_names_the_bucket():
     assert assess(GAP).subject == "i-0a1#instance-io"
     with pytest.raises(TypeError, match="i-0a1 is not a volume"):

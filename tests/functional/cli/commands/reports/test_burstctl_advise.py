@@ -15,7 +15,14 @@ from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import MetricFault
 from burstwatch.adapters.aws.metric_history import METRICS_PER_VOLUME
 from burstwatch.wiring.settings import SettingsError
-from support.cli_session import START, count_modify_calls, modification_targets, start_lab
+from support.cli_session import (
+    INSTANCE,
+    START,
+    add_lab_instance,
+    count_modify_calls,
+    modification_targets,
+    start_lab,
+)
 from support.cli_session import add_lab_volume as add_volume
 
 DAY_MIN = 1440
@@ -260,6 +267,14 @@ def test_throughput_that_was_held_back_is_bought_with_room(cli, lab):
     advice = find_volume(cli.run("advise", "--json").document, volume_id)
     assert advice["advised"]["throughput_mib_s"] == 159  # 127 x 1.25
     assert advice["need"]["held_back"]
+
+
+def test_where_the_instance_holds_it_back_the_command_names_the_region(cli, lab):
+    add_lab_instance(lab, INSTANCE, "t3.medium", io_pct=100)
+    held_back = {"volume_type": "gp3", "iops": 3_000, "throughput_mib_s": 125, "instance_id": INSTANCE}
+    volume_id = add(lab, "data", "steady:9000", days=2, **held_back)
+    text = join_lines(cli.run("advise", volume_id).out)
+    assert f"to find the type, run burstctl simulate {INSTANCE} --region us-east-1." in text
 
 
 def test_above_two_weeks_it_reads_means_of_five_minutes(cli, lab):
