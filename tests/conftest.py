@@ -11,6 +11,7 @@ import pytest
 from _pytest.nodeid import NodeId
 from hypothesis import settings
 
+from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
 from burstwatch.core.policy.policy import Policy
 from support.aws.fast_botocore import quicken_botocore
 
@@ -32,6 +33,14 @@ def cached_api_models() -> Iterator[None]:
     """What botocore computes again for each client and call is computed once: half of the tests' time."""
     with pytest.MonkeyPatch.context() as patch:
         quicken_botocore(patch)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unlimited_metric_reads() -> Iterator[None]:
+    """A simulated hour takes a second, and CloudWatch's limit of calls in a second would hold it up."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(CloudWatchReader.__init__.__kwdefaults__, "sleep", lambda _: None)
         yield
 
 
