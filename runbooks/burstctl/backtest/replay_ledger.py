@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ledger.caps import Caps, IntentResult
@@ -31,24 +31,8 @@ class ReplayLedger(SqliteLedger):
         self._refresh(applied)
         return applied
 
-    def record_intent(
-        self,
-        change: Change,
-        caps: Caps,
-        *,
-        now_s: float,
-        respects_holds: bool,
-        channels: Sequence[str],
-        own_hold_reason: str | None = None,
-    ) -> IntentResult:
-        result = super().record_intent(
-            change,
-            caps,
-            now_s=now_s,
-            respects_holds=respects_holds,
-            channels=channels,
-            own_hold_reason=own_hold_reason,
-        )
+    def record_intent(self, change: Change, caps: Caps, **options: Any) -> IntentResult:
+        result = super().record_intent(change, caps, **options)
         self._refresh({change.volume_id})
         return result
 

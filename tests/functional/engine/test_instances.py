@@ -178,8 +178,8 @@ def calm(aws, instance_id="i-0a1"):
     aws.balances[instance_id, "EBSByteBalance%"] = constant(100.0)
 
 
-def test_a_draining_instance_is_announced_in_rising_order_and_names_its_bucket(aws, watch, recorder, ledger):
-    aws.add()
+def drain_after_calm(aws, watch, recorder):
+    """It loses half a per cent a minute until it is empty; when that began."""
     calm(aws)
     tick(watch, aws, 20)
     assert recorder.alerts == []
@@ -187,6 +187,12 @@ def test_a_draining_instance_is_announced_in_rising_order_and_names_its_bucket(a
     aws.balances["i-0a1", "EBSIOBalance%"] = falling(0.5, since_s=drains_from_s)
     aws.sums = {"EBSReadOps": constant(300 * 1_000), "EBSWriteOps": constant(300 * 4_873)}
     tick(watch, aws, 240)
+    return drains_from_s
+
+
+def test_a_draining_instance_is_announced_in_rising_order_and_names_its_bucket(aws, watch, recorder, ledger):
+    aws.add()
+    drains_from_s = drain_after_calm(aws, watch, recorder)
     assert [(alert.kind, alert.level) for alert in recorder.alerts if not alert.is_reminder] == [
         (AlertKind.DRAINING, Level.WARNING),
         (AlertKind.DRAINING, Level.CRITICAL),
@@ -369,13 +375,7 @@ def test_an_unknown_type_that_publishes_no_balance_has_no_bucket_and_no_alert(aw
 
 def test_the_balance_of_an_unknown_type_is_judged_by_what_a_full_bucket_lasts_at_least(aws, watch, recorder):
     aws.add(instance_type="z9.huge")
-    calm(aws)
-    tick(watch, aws, 20)
-    assert recorder.alerts == []
-    drains_from_s = aws.now_s
-    aws.balances["i-0a1", "EBSIOBalance%"] = falling(0.5, since_s=drains_from_s)
-    aws.sums = {"EBSReadOps": constant(300 * 1_000), "EBSWriteOps": constant(300 * 4_873)}
-    tick(watch, aws, 240)
+    drains_from_s = drain_after_calm(aws, watch, recorder)
     alerts = [alert for alert in recorder.alerts if not alert.is_reminder]
     assert [alert.level for alert in alerts] == [Level.WARNING, Level.CRITICAL, Level.EXHAUSTED]
     warning, exhausted = alerts[0], alerts[-1]

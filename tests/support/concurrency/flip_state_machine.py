@@ -97,17 +97,10 @@ class CheckedLedger:
     def __getattr__(self, name):
         return getattr(self.ledger, name)
 
-    def record_intent(self, change: Change, caps, *, now_s, respects_holds, channels, own_hold_reason=None):
+    def record_intent(self, change: Change, caps, *, now_s, **options):
         before = self.ledger.states_of({change.volume_id}).get(change.volume_id)
         hold = active_hold(self.ledger.holds(now_s), change.volume_id, now_s)
-        beginning = self.ledger.record_intent(
-            change,
-            caps,
-            now_s=now_s,
-            respects_holds=respects_holds,
-            channels=channels,
-            own_hold_reason=own_hold_reason,
-        )
+        beginning = self.ledger.record_intent(change, caps, now_s=now_s, **options)
         flip = change.state.flip
         if beginning.status is IntentStatus.RECORDED:
             self.world.intents.add((change.volume_id, flip.intent_id))
