@@ -133,7 +133,15 @@ def requested_urls(browser):
 def search_for(browser, name):
     """Type a name into the field beside the page, and press Enter."""
     browser.find_element(By.NAME, "q").send_keys(name, Keys.ENTER)
-    return await_element(browser, "#search-results li a")
+    await_results(browser)
+    return browser.find_element(By.CSS_SELECTOR, "#search-results li a")
+
+
+def await_results(browser):
+    """Until all are shown: the summary comes last, and it moves the results down, away from a click."""
+    WebDriverWait(browser, TIMEOUT_S, poll_frequency=0.02).until(
+        lambda _: "Search finished" in await_element(browser, "#search-results .search-summary").text,
+    )
 
 
 @contextmanager
