@@ -26,6 +26,7 @@ from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
 from support.runbooks.checkout import Checkout, check_shown
 from support.runbooks.external_commands import page_command, without_comment
+from support.waiting import wait_until
 
 JSII_PACKAGES = Path.home() / ".cache" / "aws" / "jsii" / "package-cache"
 """Where jsii unpacks the CDK once for all who have this home; the story's home is new each time."""
@@ -113,7 +114,7 @@ class DeployedScenario:
         if (detail["event"], detail["result"]) == ("modifyVolume", "completed"):
             volume_id = event["resources"][0].rpartition("/")[2]
             wanted = "restored" if self.fleet.find(volume_id).volume_type == "gp2" else "reached"
-            assert wait_until(lambda: wanted in effects(self.history(volume_id))), f"not {wanted}"
+            wait_until(lambda: wanted in effects(self.history(volume_id)), failure=f"not {wanted}")
 
     def history(self, volume_id):
         reported = self.burstctl(
@@ -318,9 +319,7 @@ def flipped_volume_returns_under_pushed_policy(scenario):
 
 
 def poison_message_is_dead_lettered(scenario):
-    assert wait_until(
-        lambda: scenario.stage.count_messages(scenario.stage.dead_letter_queue_url) == 1, within_s=150
-    )
+    wait_until(lambda: scenario.stage.count_messages(scenario.stage.dead_letter_queue_url) == 1, within_s=150)
     assert scenario.stage.count_messages(scenario.stage.flip_queue_url) == 0
     scenario.stage.stuck_requests = 0
     assert any("burstwatch.flip_request/v9" in line for line in scenario.stage.log_lines("flip"))
@@ -358,11 +357,11 @@ def the_schedule_fires_by_itself_in_real_time(scenario):
     scenario.endpoint.faults.reset_calls()
     ticks = completed_invocations(scenario.stage.log_lines("watch"))
     scenario.stage.set_schedule_state(is_on=True)
-    assert wait_until(lambda: "DescribeVolumes" in scenario.endpoint.faults.call_counts())
-    assert wait_until(lambda: completed_invocations(scenario.stage.log_lines("watch")) > ticks)
+    wait_until(lambda: "DescribeVolumes" in scenario.endpoint.faults.call_counts())
+    wait_until(lambda: completed_invocations(scenario.stage.log_lines("watch")) > ticks)
     scenario.stage.set_schedule_state(is_on=False)
     # a pass that the schedule began, and a flip that it asked for, are not part of what comes next
-    assert wait_until(lambda: check_no_modify_calls(scenario))
+    wait_until(lambda: check_no_modify_calls(scenario))
     scenario.stage.wait_until_idle()
 
 
@@ -380,7 +379,7 @@ def an_old_event_or_tick_changes_nothing(scenario):
     for body in old:
         scenario.stage.put_events(body)
     scenario.stage.invoke_watch("focus", scenario.began_at.timestamp())
-    assert wait_until(lambda: dropped_events(scenario.stage.log_lines("settle")) == len(old))
+    wait_until(lambda: dropped_events(scenario.stage.log_lines("settle")) == len(old))
     scenario.stage.wait_until_idle()
     assert "ModifyVolume" not in scenario.endpoint.faults.call_counts()
     assert [effects(scenario.history(volume_id)) for volume_id in (scenario.builds, scenario.cache)] == before
@@ -412,7 +411,7 @@ def in_an_account_of_ten_concurrent_executions_a_burst_of_events_delays_no_pass(
         scenario.stage.invoke_watch("focus")
     queue = scenario.stage.event_queue_arn.rpartition(":")[2]
     url = scenario.stage.client("sqs").get_queue_url(QueueName=queue)["QueueUrl"]
-    assert wait_until(lambda: scenario.stage.count_messages(url) == 0)
+    wait_until(lambda: scenario.stage.count_messages(url) == 0)
     assert scenario.stage.count_throttles() == 0
     assert scenario.endpoint.faults.call_counts()["DescribeVolumes"] < 100
 
@@ -465,13 +464,6 @@ def dropped_events(log):
 def completed_invocations(log):
     """How many runs of a function are over."""
     return sum(line.startswith("REPORT") for line in log)
-
-
-def wait_until(claim, within_s=TIMEOUT_S):
-    until = time.monotonic() + within_s
-    while not (is_so := claim()) and time.monotonic() < until:
-        time.sleep(0.1)
-    return is_so
 
 
 @contextmanager

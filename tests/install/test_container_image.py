@@ -22,8 +22,8 @@ from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
 from support.artefacts import load_artefact_script
 from support.bench_loader import load_bench
-from support.disk_support import wait_until
 from support.paths import ROOT
+from support.waiting import wait_until
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 VOLUME = "vol-0123456789abcdef0"
@@ -152,14 +152,14 @@ def test_it_watches_with_a_read_only_root_serves_metrics_and_stops_on_sigterm(im
     )
     try:
         url = wait_for_address(process)
-        wait_until(lambda: WATCHED in urllib.request.urlopen(url, timeout=10).read().decode(), seconds=60)
+        wait_until(lambda: WATCHED in urllib.request.urlopen(url, timeout=10).read().decode(), within_s=60)
         port = url.rpartition(":")[2].partition("/")[0]
         health_check = bench.read_configuration(image)["Healthcheck"]["Test"][1:]
         healthy = bench.enter(root, state, [f"METRICS_PORT={port}"], *health_check)
         assert subprocess.run(healthy, check=False).returncode == 0
     finally:
         process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=60)
     assert process.returncode == 3, output
     assert (state / "ledger.sqlite").stat().st_uid == build.USER_ID
     assert subprocess.run(healthy, capture_output=True, check=False).returncode != 0

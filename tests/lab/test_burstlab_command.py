@@ -79,7 +79,7 @@ def test_serve_prints_the_environment_answers_and_stops_on_request(number):
             chosen = json.load(answer)
         assert (chosen["modify_minutes_per_tib"], chosen["balance_after"]) == (9, "reset")
         served.send_signal(number)
-        _, errors = served.communicate(timeout=10)
+        _, errors = served.communicate(timeout=60)
         assert served.returncode == 0
         assert "export AWS_SECRET_ACCESS_KEY=burstlab" in exports
         assert "export BURSTWATCH_CLOCK=endpoint" in exports

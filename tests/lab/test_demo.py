@@ -243,7 +243,7 @@ def test_ctrl_c_ends_it_without_a_trace():
         while "FLIPPED: etcd-0" not in started.stdout.readline():
             assert started.poll() is None
         started.send_signal(signal.SIGINT)
-        _, errors = started.communicate(timeout=20)
+        _, errors = started.communicate(timeout=60)
         assert (started.returncode, errors) == (130, "")
     finally:
         started.kill()

@@ -21,8 +21,8 @@ from support.disk_support import (
     loop_numbers,
     require_throttled_disk,
     rules_for,
-    wait_until,
 )
+from support.waiting import wait_until
 
 BALANCE_PCT = 40
 """The bucket is empty after some ten seconds, and there is time to see the watchdog act before that."""

@@ -2,7 +2,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from botocore.config import Config
 
 from burstlab.deployed.local_aws import LocalAws, LocalAwsError
 from support.paths import ROOT
+from support.waiting import wait_until
 
 PROCESS_GUARD = ROOT / "lab" / "burstlab" / "deployed" / "process_guard.py"
 FUNCTION_START = PROCESS_GUARD.with_name("function_start")
@@ -191,7 +191,7 @@ def test_it_does_not_outlive_a_process_that_is_killed():
     finally:
         started.kill()
         started.communicate()
-    assert wait_until(lambda: not members_of(folder) and not folder.exists())
+    wait_until(lambda: not members_of(folder) and not folder.exists())
 
 
 @pytest.mark.parametrize("how", ["let go", "terminated"])
@@ -202,14 +202,14 @@ def test_a_guarded_process_ends_with_all_its_children(tmp_path, how):
         else:
             started.terminate()
         started.wait(30)
-        assert wait_until(lambda: not members_of(tmp_path))
+        wait_until(lambda: not members_of(tmp_path))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
 def test_a_command_ends_even_if_its_process_guard_is_killed(tmp_path):
     with run_guarded(tmp_path, "exec sleep 603") as started:
         started.kill()
-        assert wait_until(lambda: not members_of(tmp_path))
+        wait_until(lambda: not members_of(tmp_path))
 
 
 @contextmanager
@@ -223,7 +223,7 @@ def run_guarded(folder: Path, script: str):
     ) as started:
         try:
             started.stdout.readline()
-            assert wait_until(lambda: any("sleep 60" in line for line in members_of(folder)))
+            wait_until(lambda: any("sleep 60" in line for line in members_of(folder)))
             yield started
         finally:
             started.terminate()
@@ -248,10 +248,3 @@ def members_of(folder: Path) -> list[str]:
         if process.name.isdigit() and int(process.name) != os.getpid() and str(folder) in (line + place):
             results.append(line)
     return results
-
-
-def wait_until(claim, within_s=30.0):
-    until = time.monotonic() + within_s
-    while not claim() and time.monotonic() < until:
-        time.sleep(0.05)
-    return claim()

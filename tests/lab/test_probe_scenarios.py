@@ -25,8 +25,9 @@ from burstlab.probe_scenarios.table import (
     summarise_runs,
     to_markdown,
 )
-from support.disk_support import BURSTLAB, environment, require_throttled_disk, wait_until
+from support.disk_support import BURSTLAB, environment, require_throttled_disk
 from support.paths import ROOT
+from support.waiting import wait_until
 
 PAGE = ROOT / "docs" / "ddprobe-scenarios.md"
 

@@ -82,7 +82,7 @@ def test_serve_sees_a_throughput_limit(loop_disk, probe):
         assert "ddprobe_verdict{" in prom.read_text()
     finally:
         serving.terminate()
-        serving.wait(20)
+        serving.wait(60)
 
 
 @pytest.mark.usefixtures("limit")
@@ -114,7 +114,7 @@ def busy_processors():
     finally:
         for process in busy:
             process.kill()
-            process.wait(10)
+            process.wait(60)
 
 
 @pytest.mark.keeps_processors_busy
@@ -311,7 +311,7 @@ def test_a_disk_that_turns_read_only_while_it_is_served_has_an_error(loop_disk, 
     finally:
         throttled_disk.run("mount", "-o", "remount,rw,noatime", loop_disk.path)
         serving.terminate()
-        serving.wait(20)
+        serving.wait(60)
 
 
 def test_a_mount_made_read_only_on_purpose_while_it_is_served_is_no_error_of_the_disk(
@@ -334,7 +334,7 @@ def test_a_mount_made_read_only_on_purpose_while_it_is_served_is_no_error_of_the
         assert any("mounted read-only" in reading["reason"] for reading in readings)
     finally:
         serving.terminate()
-        serving.wait(20)
+        serving.wait(60)
         throttled_disk.run("umount", folder)
 
 
@@ -403,7 +403,7 @@ def test_four_thousand_threads_in_state_d_on_a_frozen_file_system_are_not_fine(l
     finally:
         loop_disk.thaw()
         crowd.kill()
-        crowd.communicate(timeout=20)
+        crowd.communicate(timeout=60)
 
 
 VFORK = """

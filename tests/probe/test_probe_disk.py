@@ -226,7 +226,7 @@ def test_ten_ticks_of_cron_leave_one_process_and_the_later_ones_report_since_whe
     for _ in range(10):
         ticks.append(probe.start(*arguments, stdout=subprocess.PIPE))
         time.sleep(0.3)
-    readings = [json.loads(tick.communicate(timeout=30)[0]) for tick in ticks]
+    readings = [json.loads(tick.communicate(timeout=60)[0]) for tick in ticks]
     assert len(in_state_d(loop_disk, probe)) == 1
     assert all(reading["completed"] is False for reading in readings)
     since = {reading["stuck_since"] for reading in readings}
@@ -303,7 +303,7 @@ def test_a_process_whose_memory_lock_is_held_in_state_d_does_not_hang_it(loop_di
     finally:
         loop_disk.thaw()
         holder.kill()
-        holder.communicate(timeout=10)
+        holder.communicate(timeout=60)
 
 
 def test_without_privileges_it_measures_and_reports_what_it_may_read(loop_disk):
@@ -355,7 +355,7 @@ def test_serve_sees_a_freeze_and_its_end_and_stays_small(loop_disk, probe):
     finally:
         loop_disk.thaw()
         serving.send_signal(signal.SIGTERM)
-        text = serving.communicate(timeout=20)[1]
+        text = serving.communicate(timeout=60)[1]
     assert "frozen_or_lock" in text
     assert serving.returncode == 0
     rss_kib = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
@@ -430,7 +430,7 @@ def test_a_throttled_disk_whose_owner_is_killed_leaves_nothing(action):
     folder = Path(owner.stdout.readline().strip())
     assert throttled_disk.mounts_in(folder)
     owner.kill()
-    owner.communicate(timeout=10)
+    owner.communicate(timeout=60)
     until_s = time.monotonic() + 20
     while folder.exists() and time.monotonic() < until_s:
         time.sleep(0.1)

@@ -179,7 +179,7 @@ def test_serve_starts_with_a_path_that_is_missing_and_measures_it_when_it_is_the
         assert latest(log, str(target), "ok")
     finally:
         serving.terminate()
-        errors = serving.communicate(timeout=20)[1]
+        errors = serving.communicate(timeout=60)[1]
     assert errors.count("No such file") == 2  # at the start, and as a verdict: not once each round
     assert "Traceback" not in errors
 

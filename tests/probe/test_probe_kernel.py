@@ -238,7 +238,7 @@ def test_a_file_of_a_container_is_on_the_disk_that_its_own_mounts_name(shm_dir, 
         assert observer._uses_this_disk(container.pid, "sh") == is_here
     finally:
         container.kill()
-        container.communicate(timeout=10)
+        container.communicate(timeout=60)
 
 
 def test_the_probe_reads_nothing_of_others_that_takes_their_memory_lock():

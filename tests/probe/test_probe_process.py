@@ -263,7 +263,7 @@ def test_serve_notifies_systemd_sends_the_watchdog_signal_writes_and_ends_on_ter
             status = Path(f"/proc/{serving.pid}/status").read_text()
         finally:
             serving.send_signal(signal.SIGTERM)
-            code = serving.wait(10)
+            code = serving.wait(60)
             serving.stderr.close()
         rest = systemd.recv(4096)
     assert notifications[0] == "READY=1"

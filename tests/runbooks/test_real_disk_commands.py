@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from support.disk_support import require_throttled_disk, wait_until
+from support.disk_support import require_throttled_disk
 from support.runbooks.checkout import Checkout
 from support.runbooks.external_commands import page_command
+from support.waiting import wait_until
 
 WITHIN_S = 120
 

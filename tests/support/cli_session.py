@@ -133,7 +133,7 @@ class CliSession:
 
     def run_in_subprocess(self, *arguments, **options) -> CliResult:
         with self.start_subprocess(*arguments, **options) as process:
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=60)
             return _check_schema(CliResult(process.returncode, out or "", err or ""), arguments)
 
 
@@ -255,7 +255,7 @@ def run_on_terminal(cli, *arguments, width=80, **environment) -> str:
         sent = b""
         while chunk := _read(master):
             sent += chunk
-        process.wait(timeout=30)
+        process.wait(timeout=60)
     os.close(master)
     return sent.decode()
 

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -90,12 +89,3 @@ def rules_for(numbers: set[str]) -> list[str]:
     }
     lines = [line for path in limit_files() for line in path.read_text().splitlines()]
     return [line for line in lines if line.split()[0] in numbers - used]
-
-
-def wait_until(holds, seconds=20):
-    """The first thing that is true, waited for."""
-    until = time.monotonic() + seconds
-    while not (held := holds()):
-        assert time.monotonic() < until, "it did not come"
-        time.sleep(0.05)
-    return held

@@ -130,7 +130,7 @@ def run_concurrently(*jobs):
     barrier = Barrier(len(jobs))
 
     def run(job):
-        barrier.wait(timeout=30)
+        barrier.wait(timeout=60)
         return job()
 
     with ThreadPoolExecutor(len(jobs)) as pool:
@@ -401,7 +401,7 @@ def test_processes_at_once_modify_each_volume_once_within_the_cap(race, tmp_path
         for racer in racers:
             racer.stdin.write("go\n")
             racer.stdin.flush()
-        assert [racer.wait(timeout=30) for racer in racers] == [0] * 3
+        assert [racer.wait(timeout=60) for racer in racers] == [0] * 3
     finally:
         for racer in racers:
             racer.kill()

@@ -229,7 +229,7 @@ def test_a_process_that_hangs_ends_soon_after_the_signal():
         assert process.stdout.readline() == "ready\n"
         started_at_s = wall.monotonic()
         process.send_signal(signal.SIGTERM)
-        _, text = process.communicate(timeout=10)
+        _, text = process.communicate(timeout=60)
     finally:
         process.kill()
     assert wall.monotonic() - started_at_s < LATEST_S

@@ -213,7 +213,7 @@ def test_the_same_message_in_two_executions_at_once_is_one_modification(function
     real = flip.execute_flips
 
     def execute_together(shell, orders, collector):
-        gate.wait(timeout=20)
+        gate.wait(timeout=60)
         return real(shell, orders, collector)
 
     monkeypatch.setattr(flip, "execute_flips", execute_together)

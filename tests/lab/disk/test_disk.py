@@ -31,8 +31,8 @@ from support.disk_support import (
     reaper_pid,
     require_throttled_disk,
     rules_for,
-    wait_until,
 )
+from support.waiting import wait_until
 
 
 @pytest.fixture(params=BACKENDS)
@@ -191,6 +191,7 @@ import subprocess, sys, time
 from pathlib import Path
 from burstlab.disk.block_device import ThrottledDevice
 from burstlab.disk.docker import prepare_docker_job
+from support.waiting import wait_until
 with ThrottledDevice(parent=Path(sys.argv[1])) as device:
     job = prepare_docker_job(device)
     device.set_iops_limit(20)
@@ -247,7 +248,7 @@ def test_a_disk_that_cannot_be_built_leaves_nothing(tmp_path, monkeypatch):
 def test_a_signal_ends_it_and_takes_all_down(start_disk, tmp_path, number):
     process = start_disk()
     process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number
     assert "Traceback" not in errors
     assert leftovers_of(tmp_path) == []

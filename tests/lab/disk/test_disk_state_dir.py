@@ -140,4 +140,4 @@ def test_what_we_noted_is_ended_and_a_line_cut_short_is_left_out(world_writable_
     with (folder / "processes").open("a") as notes:
         notes.write("12")
     assert remove(folder) == []
-    assert process.wait(10) == -9
+    assert process.wait(60) == -9

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 WITHIN_S = 0.4
 
 
-LATEST_S = 1.5
+LATEST_S = 5
 
 
 EVERY_S = 0.05

@@ -66,6 +66,6 @@ def run_race(script, path, count=6):
         for racer in racers:
             racer.stdin.write("go\n")
             racer.stdin.flush()
-        text = [racer.communicate(timeout=30)[0].splitlines() for racer in racers]
+        text = [racer.communicate(timeout=60)[0].splitlines() for racer in racers]
         assert [racer.returncode for racer in racers] == [0] * count
     return text

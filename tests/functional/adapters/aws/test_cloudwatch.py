@@ -339,7 +339,7 @@ def test_a_token_that_comes_twice_makes_the_batch_unread():
 
 
 def test_batches_are_read_side_by_side():
-    together = Barrier(3, timeout=5)
+    together = Barrier(3, timeout=60)
 
     class Waiting(FakeCloudWatch):
         def get_metric_data(self, **request):

@@ -108,7 +108,7 @@ def first_version(tmp_path_factory):
     ) as process:
         yield FirstVersion(process)
         process.stdin.close()
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
 
 @dataclass

@@ -39,7 +39,7 @@ def run_concurrently(actions):
     barrier = threading.Barrier(len(actions))
 
     def act(action):
-        barrier.wait(timeout=10)
+        barrier.wait(timeout=60)
         return action()
 
     with ThreadPoolExecutor(max_workers=len(actions)) as pool:

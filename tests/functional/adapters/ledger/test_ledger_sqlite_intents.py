@@ -157,7 +157,7 @@ def test_an_intent_waits_for_a_concurrent_writer_and_sees_its_write(path, ledger
             answer = pool.submit(begin, ledger, an_intent(A))
             assert not answer.done()
             connection.execute("COMMIT")
-            assert answer.result(timeout=10).status is IntentStatus.HELD
+            assert answer.result(timeout=60).status is IntentStatus.HELD
 
 
 def test_a_ledger_in_memory_keeps_the_caps_too():

@@ -167,7 +167,7 @@ def test_a_process_killed_in_the_middle_of_an_upgrade_leaves_the_old_ledger(path
         1,
     ) as (upgrader,):
         assert upgrader.stdout.readline() == "upgrading\n"
-        assert upgrader.wait(timeout=10) == -9
+        assert upgrader.wait(timeout=60) == -9
     assert dump_schema_and_rows(path) == before
     with SqliteLedger.open(path) as ledger:
         assert ledger.states() == {A: OLD_STATE}

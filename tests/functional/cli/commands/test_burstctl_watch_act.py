@@ -260,7 +260,7 @@ def test_an_operator_and_a_watchdog_at_once_make_one_modification(cli, lab):
         cli.start_subprocess("watch", "--act", "--once") as watchdog,
         cli.start_subprocess("flip", volume_id, "--to", "io2", "--yes") as operator,
     ):
-        text = "".join("".join(process.communicate(timeout=30)) for process in (watchdog, operator))
+        text = "".join("".join(process.communicate(timeout=60)) for process in (watchdog, operator))
 
     assert "Traceback" not in text
     assert operator.returncode in (0, 4)
@@ -275,7 +275,7 @@ def test_two_watchdogs_that_may_act_share_a_ledger_and_flip_once(cli, lab):
         cli.start_subprocess("watch", "--act", "--once") as item,
         cli.start_subprocess("watch", "--act", "--once") as other,
     ):
-        text = "".join("".join(process.communicate(timeout=30)) for process in (item, other))
+        text = "".join("".join(process.communicate(timeout=60)) for process in (item, other))
 
     assert "Traceback" not in text
     assert [modification_targets(lab, volume_id) for volume_id in volume_ids] == [["gp3"]] * 5

@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from dataclasses import replace
 from urllib.error import URLError
@@ -50,6 +49,7 @@ from support.cli_session import (
     add_exhausted,
     add_lab_volume,
 )
+from support.waiting import wait_until
 
 PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
 HOSTILE = 'x"} 1\nburstwatch_volumes{level="ok"} 666\n\\" \u202e<script>' + "w" * 300
@@ -292,17 +292,9 @@ def a_watch(cli, *arguments):
     log = cli.directory / "watch.log"
     command = ("watch", "--metrics-port", "0", *arguments)
     with log.open("w") as text, cli.start_subprocess(*command, stdout=text, stderr=text):
-        url = wait_for(lambda: ADDRESS.search(log.read_text()))[1]
-        wait_for(lambda: "burstwatch_last_pass_timestamp_seconds{" in fetch(url))
+        url = wait_until(lambda: ADDRESS.search(log.read_text()))[1]
+        wait_until(lambda: "burstwatch_last_pass_timestamp_seconds{" in fetch(url))
         yield url
-
-
-def wait_for(findings, *, within_s=60):
-    until_s = time.monotonic() + within_s
-    while not (result := findings()):
-        assert time.monotonic() < until_s, f"it did not come about within {within_s} s"
-        time.sleep(0.05)
-    return result
 
 
 def fetch(url, *, timeout=10):
@@ -477,7 +469,7 @@ def a_prometheus(directory, url):
         finally:
             process.terminate()
             try:
-                process.wait(timeout=30)
+                process.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -496,7 +488,7 @@ def test_a_real_prometheus_scrapes_it_and_answers_about_the_fleet(cli, lab):
     critical = add_critical(lab, HOSTILE)
     add_lab_volume(lab, "low", balance_pct=80)
     with a_watch(cli) as url, a_prometheus(cli.directory, url) as query:
-        [up] = wait_for(lambda: query("up == 1"))
+        [up] = wait_until(lambda: query("up == 1"))
         joined = query(
             "burstwatch_volume_time_to_empty_seconds"
             " * on (region, volume_id) group_left (name) burstwatch_volume_info"

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from support.cli_session import (
     modification_targets,
     start_lab,
 )
+from support.waiting import wait_until
 
 COMMAND = ("experiment", "credit-reset")
 COLUMNS = 80
@@ -391,18 +391,11 @@ def test_it_can_be_interrupted_at_every_wait(cli, lab, fake_sleep):
     assert [journal["conclusion"] for journal in read_journals(cli)] == ["kept"]
 
 
-def wait_for(condition):
-    until_s = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < until_s, "it did not come about within a minute"
-        time.sleep(0.02)
-
-
 def test_a_real_ctrl_c_ends_it_between_two_evaluations_and_it_goes_on_in_another_process(cli):
     with start_lab(cli, speed=300, modify_minutes_per_tib=30) as lab:
         volume_id = add_spare(lab)
         with cli.start_subprocess(*COMMAND, volume_id, "--yes") as process:
-            wait_for(is_on_target(lab, volume_id))
+            wait_until(is_on_target(lab, volume_id))
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=60)
         assert process.returncode == 130

@@ -240,7 +240,7 @@ def test_control_c_at_the_prompt_leaves_nothing_behind(cli, lab):
             while b"[y/N]" not in text:
                 text += os.read(master, 4096)
             process.send_signal(signal.SIGINT)
-            out, _ = process.communicate(timeout=10)
+            out, _ = process.communicate(timeout=60)
             while b"interrupted" not in text:
                 text += os.read(master, 4096)
     finally:
@@ -629,7 +629,7 @@ def test_two_operators_at_once_make_one_modification(cli, lab):
         cli.start_subprocess("flip", volume_id, "--to", "gp3", "--yes") as item,
         cli.start_subprocess("flip", volume_id, "--to", "io1", "--yes") as other,
     ):
-        text = [process.communicate(timeout=30) for process in (item, other)]
+        text = [process.communicate(timeout=60) for process in (item, other)]
 
     assert sorted([item.returncode, other.returncode]) == [0, 4]
     assert "modification_in_progress" in "".join(out for out, _ in text)
