@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from itertools import islice
 from typing import Final
 
@@ -32,6 +33,7 @@ from burstwatch.core.watch.decide import conclude, evaluate_volume
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.due_buckets import DueBucket, buckets_of
 from burstwatch.core.watch.evidence import Evidence
+from burstwatch.engine.collector import Collector
 from burstwatch.engine.evaluate_volumes import (
     drop_missing,
     drop_state_of,
@@ -150,7 +152,8 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueBucket]) -> list[D
         if assessment.unknown_reason is UnknownReason.TELEMETRY_GAP
         and not _has_known_balance(watch_pass.states.get(subject), buckets[subject].resource)
     ]
-    for subject, reading in _read_whether_published(watch_pass, missing, readings).items():
+    gap_after = watch_pass.services.policy.telemetry.gap_after
+    for subject, reading in read_whether_published(collector, missing, readings, gap_after=gap_after).items():
         assess_again(subject, reading)
     levels = {
         subject: _classify(watch_pass, buckets[subject], assessment)
@@ -296,18 +299,20 @@ def _named_at_s(watch_pass: WatchPass, resource: AdvisedResource) -> int | None:
     return max((s.named_at_s for s in own_states if s.named_at_s is not None), default=None)
 
 
-def _read_whether_published(
-    watch_pass: WatchPass, missing: Sequence[DueBucket], readings: Mapping[str, BucketReading]
+def read_whether_published(
+    collector: Collector,
+    missing: Sequence[DueBucket],
+    readings: Mapping[str, BucketReading],
+    *,
+    gap_after: timedelta,
 ) -> dict[str, BucketReading]:
     """The readings of missing balances, with what shows whether AWS publishes them: their last days.
 
     A balance that the ledger does not know may have been full all the time, so CloudWatch is asked.
     """
-    collector = watch_pass.collector
     earlier = collector.earlier_balances(missing, NO_METRIC_AFTER_S)
     never = [due_bucket for due_bucket in missing if not earlier[due_bucket.subject]]
-    gap_s = watch_pass.services.policy.telemetry.gap_after.total_seconds()
-    active = collector.buckets_with_companion(never, gap_s)
+    active = collector.buckets_with_companion(never, gap_after.total_seconds())
     known: dict[str, BucketReading] = {}
     for subject, series_or_failure in earlier.items():
         if isinstance(series_or_failure, AwsFailure):

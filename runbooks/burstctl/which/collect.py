@@ -1,6 +1,6 @@
 """Collects what is known of a resource's limits: from EC2, CloudWatch, the ledger and the host's probe."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -22,24 +22,32 @@ from burstctl.which.limits import (
 )
 from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.adapters.aws.metric_history import ALL_METRICS, HistoryReader
-from burstwatch.core.assessment.assess import STOPPED_STATES, VolumeReading, assess, not_polled_reason
+from burstwatch.core.assessment.assess import (
+    STOPPED_STATES,
+    Assessment,
+    UnknownReason,
+    VolumeReading,
+    assess,
+    not_polled_reason,
+)
 from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
+from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.modification import Modification, VolumeSpec
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.instances.instance import Instance
-from burstwatch.core.instances.instance_buckets import instance_bucket
 from burstwatch.core.instances.instance_metrics import InstanceMetrics
 from burstwatch.core.metric_spec import MetricSpec
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.rds.db_instance import DbInstance
 from burstwatch.core.rds.rds_buckets import RDS_IO, describe_cpu_credits, not_running_reason
 from burstwatch.core.resource_type import ResourceType, type_of_id
-from burstwatch.core.watch.due_buckets import buckets_of
+from burstwatch.core.watch.due_buckets import DueBucket, buckets_of
 from burstwatch.core.watch.efs_evidence import EFS_DIMENSION
 from burstwatch.core.watch.rds_evidence import RDS_DAY_METRICS, RDS_DIMENSION
+from burstwatch.engine.evaluate_resources import read_whether_published
 from burstwatch.engine.resource_readers import find_resources
 from burstwatch.wiring.bootstrap import WORKERS, build_client
 from burstwatch.wiring.settings import SettingsError
@@ -283,17 +291,9 @@ class _Collection:
             history = result.histories.get(database.metric_id)
             self._failures += [str(failure) for failure in result.unread.values()]
             self._failures += [f"cloudwatch:GetMetricData says: {text}" for text in result.messages]
-        assessments = {}
-        for due_bucket in due:
-            balance = balances.get(due_bucket.subject)
-            reading = BucketReading(balance=balance if isinstance(balance, Series) else None)
-            policy = policy_of_bucket(self._services.policy, due_bucket.kind, due_bucket.bucket)
-            assessments[due_bucket.kind] = assess_resource(
-                database, due_bucket.kind, reading, now_s=self._now_s, telemetry=policy.telemetry
-            )
         return DatabaseFacts(
             database=database,
-            assessments=assessments,
+            assessments=self._assess_buckets(due, balances),
             history=history or MetricHistory(period_s=PERIOD_S),
             load_error="it could not be read" if is_running and history is None else None,
         )
@@ -395,25 +395,45 @@ class _Collection:
             metrics = self._collector.instance_metrics([instance.instance_id])[instance.instance_id]
             metrics = metrics.since(instance.launched_at.timestamp())
         has_failed = len(self._failures) > count_before
-        assessments = {}
-        for due_bucket in due:
-            balance = balances.get(due_bucket.subject)
-            reading = BucketReading(
-                balance=balance if isinstance(balance, Series) else None,
-                load=metrics.load_of(due_bucket.kind),
-            )
-            policy, bucket = self._services.policy, instance_bucket(instance, due_bucket.kind)
-            if bucket is not None:
-                policy = policy_of_bucket(policy, due_bucket.kind, bucket)
-            assessments[due_bucket.kind] = assess_resource(
-                instance, due_bucket.kind, reading, now_s=self._now_s, telemetry=policy.telemetry
-            )
         return InstanceFacts(
             instance=instance,
-            assessments=assessments,
+            assessments=self._assess_buckets(due, balances, metrics.load_of),
             metrics=metrics,
             load_error="it could not be read" if has_failed else None,
         )
+
+    def _assess_buckets(
+        self,
+        due: Sequence[DueBucket],
+        balances: Mapping[str, Series | AwsFailure],
+        load_of: Callable[[BucketKind], Series | None] = lambda _: None,
+    ) -> dict[BucketKind, Assessment]:
+        """Each bucket of a resource, as a watch pass judges it without a ledger."""
+        assessments: dict[BucketKind, Assessment] = {}
+
+        def assess_each(readings: Mapping[str, BucketReading]) -> None:
+            for bucket in (bucket for bucket in due if bucket.subject in readings):
+                policy = policy_of_bucket(self._services.policy, bucket.kind, bucket.bucket)
+                assessments[bucket.kind] = assess_resource(
+                    bucket.resource,
+                    bucket.kind,
+                    readings[bucket.subject],
+                    now_s=self._now_s,
+                    telemetry=policy.telemetry,
+                )
+
+        readings = {
+            bucket.subject: BucketReading(
+                balance=balance if isinstance(balance := balances.get(bucket.subject), Series) else None,
+                load=load_of(bucket.kind),
+            )
+            for bucket in due
+        }
+        assess_each(readings)
+        missing = [b for b in due if assessments[b.kind].unknown_reason is UnknownReason.TELEMETRY_GAP]
+        gap_after = self._services.policy.telemetry.gap_after
+        assess_each(read_whether_published(self._collector, missing, readings, gap_after=gap_after))
+        return assessments
 
     def _host_reports(self, volume_ids: set[str], run_directory: Path | None) -> dict[str, list[HostReport]]:
         """What the host's probe says of each volume: the newest report that the ledger has, and its files."""

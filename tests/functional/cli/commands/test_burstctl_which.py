@@ -253,7 +253,8 @@ def test_what_is_denied_is_unknown_and_the_rest_is_answered(cli, lab, action):
 def test_a_hole_in_the_balance_is_unknown_and_never_full(cli, lab):
     add_instance(lab)
     volume_id = add_gp3(lab, iops=8_000, load="steady:5000")
-    lab.fleet.hide_metrics(INSTANCE, from_at=START - timedelta(days=1), to_at=START, only_balance=True)
+    from_at = START - timedelta(minutes=40)
+    lab.fleet.hide_metrics(INSTANCE, from_at=from_at, to_at=START, only_balance=True)
 
     result = cli.run("which", volume_id)
     document = cli.run("which", volume_id, "--json").document
@@ -273,7 +274,7 @@ def test_an_unknown_type_has_unknown_limits(cli, lab):
     assert states(document)["instance-iops"] == "unknown"
     assert evidence_of(document, "instance-iops") == "EC2 shows no EBS limits of the type t2.micro"
     assert evidence_of(document, "instance-io-credits") == (
-        "EC2 shows no EBS limits of t2.micro, and CloudWatch has had no EBSIOBalance% of it for 30 min"
+        "EC2 shows no EBS limits of t2.micro, and CloudWatch has no EBSIOBalance% of it"
     )
 
 
