@@ -24,11 +24,11 @@ from burstctl.render.volume import UNREADABLE_STATE, describe_level, display_nam
 from burstwatch.core.alerts.alert import describe_forecast, format_forecast
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.resource import AdvisedResource
+from burstwatch.core.assessment.resource_buckets import rate_when_empty_per_s
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
-from burstwatch.core.efs.efs_bucket import limit_when_empty_per_s
 from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.instances.instance import Instance
@@ -190,12 +190,10 @@ def _headline(instance: Instance) -> str:
 
 def _limit_when_empty(assessment: Assessment) -> str:
     """What is left without credits: the baseline, or what EFS leaves to every file system."""
-    if isinstance(assessment.resource, FileSystem):
-        limit = limit_when_empty_per_s(assessment.resource.standard_bytes)
-        return f"the limit of {rate_text(assessment, limit)}"
     if not assessment.bucket.is_known:
         return "a baseline that is not known"
-    return f"the baseline of {rate_text(assessment, assessment.bucket.refill_per_s)}"
+    rate = rate_text(assessment, rate_when_empty_per_s(assessment.resource, assessment.bucket))
+    return f"the {'limit' if isinstance(assessment.resource, FileSystem) else 'baseline'} of {rate}"
 
 
 def urgent_lines(buckets: Sequence[ExplainedBucket]) -> list[str]:

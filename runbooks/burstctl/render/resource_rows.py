@@ -12,6 +12,7 @@ from burstctl.render.table import Row, fit, format_percent
 from burstctl.render.volume import MAX_NAME_CHARS, display_name_of
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.resource import type_name_of
+from burstwatch.core.assessment.resource_buckets import rate_when_empty_per_s
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.buckets.units import BYTES, format_limit, format_rate
@@ -273,8 +274,10 @@ def _baseline_text(assessment: Assessment) -> str:
     """A bare number of IOPS for gp2, with its unit for any other bucket; empty if it is not known."""
     if assessment.kind is EBS_IO:
         return f"{assessment.baseline_iops:,}"
-    bucket = assessment.bucket
-    return format_limit(bucket.refill_per_s, assessment.kind.rate_unit) if bucket.is_known else ""
+    if not assessment.bucket.is_known:
+        return ""
+    rate = rate_when_empty_per_s(assessment.resource, assessment.bucket)
+    return format_limit(rate, assessment.kind.rate_unit)
 
 
 def _is_fixed(decision: Decision) -> bool:

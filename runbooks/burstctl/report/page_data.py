@@ -23,6 +23,7 @@ from burstctl.timeline.timeline import ForecastCone, Timeline, downsample
 from burstwatch.core.alerts.alert import is_command
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.resource import Resource, type_name_of
+from burstwatch.core.assessment.resource_buckets import rate_when_empty_per_s
 from burstwatch.core.assessment.severity import Level, explain_level
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.buckets.units import BYTES, format_size
@@ -212,8 +213,10 @@ def _amount_text(assessment: Assessment, amount: float) -> str:
 
 def describe_baseline(assessment: Assessment) -> str:
     """``baseline 300 IOPS``; empty if the limits are not known."""
-    bucket = assessment.bucket
-    return f"baseline {rate_text(assessment, bucket.refill_per_s)}" if bucket.is_known else ""
+    if not assessment.bucket.is_known:
+        return ""
+    rate = rate_when_empty_per_s(assessment.resource, assessment.bucket)
+    return f"baseline {rate_text(assessment, rate)}"
 
 
 def _format_tags(resource: Resource) -> list[str]:

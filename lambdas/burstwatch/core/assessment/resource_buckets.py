@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from burstwatch.core.assessment.assess import STOPPED_STATES, UnknownReason
 from burstwatch.core.assessment.resource import AdvisedResource, Resource
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
-from burstwatch.core.efs.efs_bucket import EFS_KINDS, efs_bucket, no_bucket_reason
+from burstwatch.core.efs.efs_bucket import EFS_KINDS, efs_bucket, limit_when_empty_per_s, no_bucket_reason
 from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import (
@@ -75,6 +75,13 @@ def bucket_or_unknown(resource: AdvisedResource, kind: BucketKind) -> Bucket:
     if why_limits_unknown(resource, kind) is not None:
         return UNKNOWN_LIMITS_BUCKET
     return find_bucket(resource, kind) or _NO_BUCKET
+
+
+def rate_when_empty_per_s(resource: Resource, bucket: Bucket) -> float:
+    """What a resource is throttled to: what its bucket earns, and of EFS 1 MiB/s at least."""
+    if isinstance(resource, FileSystem):
+        return limit_when_empty_per_s(resource.standard_bytes)
+    return bucket.refill_per_s
 
 
 def why_limits_unknown(resource: AdvisedResource, kind: BucketKind) -> str | None:
