@@ -160,7 +160,7 @@ class RdsApi:
             "PendingModifiedValues": _pending_document(database),
             "MultiAZ": facts.multi_az,
             "Iops": facts.provisioned_iops,
-            "StorageThroughput": facts.storage_throughput_mib_s,
+            "StorageThroughput": facts.storage_throughput_mib_s if facts.storage_type == "gp3" else 0,
             "StorageType": facts.storage_type,
             "ReadReplicaSourceDBInstanceIdentifier": facts.replica_of,
             "DBClusterIdentifier": facts.cluster_id,

@@ -20,6 +20,7 @@ from burstctl.explain.instance_explanation import (
 from burstctl.render.pass_summary import describe_hold
 from burstctl.render.plan_json import hold_document
 from burstctl.render.volume import format_id_and_name
+from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.buckets.units import format_rate, format_size
 from burstwatch.core.definition import DefinitionChange
 from burstwatch.core.efs.efs_bucket import EFS_BYTES, efs_bucket, limit_when_empty_per_s
@@ -254,6 +255,7 @@ def _bucket_topics(explanation: StorageExplanation, bucket: ExplainedBucket, *, 
         ("Level", [describe_bucket_level(bucket)]),
         ("Next step", _describe_step(bucket)),
         ("Limits", _describe_limits(explanation.resource, bucket)),
+        ("Proof", _describe_proof(bucket.assessment)),
         *forecast_topics(bucket, verbose=verbose),
     ]
     if bucket.assessment.forecast is not None:
@@ -304,21 +306,21 @@ def _describe_limits(resource: FileSystem | DbInstance, bucket: ExplainedBucket)
     ]
 
 
+def _describe_proof(assessment: Assessment) -> list[str]:
+    """Why a bucket that is not read cannot become empty."""
+    is_proved = assessment.unknown_reason is UnknownReason.NEVER_EMPTY
+    return [capitalise(assessment.unknown_because)] if is_proved and assessment.unknown_because else []
+
+
 def _describe_outlook(resource: FileSystem | DbInstance, bucket: ExplainedBucket) -> list[str]:
     """When it is empty, what then remains, and how long it takes to refill."""
     forecast = bucket.assessment.forecast
     if forecast is None or forecast.soonest_empty_s is None:
         return []
     if isinstance(resource, FileSystem):
-        text = describe_efs_outlook(
-            resource.standard_bytes,
-            time_to_empty_s=forecast.time_to_empty_s,
-            soonest_empty_s=forecast.soonest_empty_s,
-        )
+        text = describe_efs_outlook(resource.standard_bytes, forecast)
     elif bucket.kind is RDS_IO:
-        text = describe_rds_outlook(
-            resource, time_to_empty_s=forecast.time_to_empty_s, soonest_empty_s=forecast.soonest_empty_s
-        )
+        text = describe_rds_outlook(resource, forecast)
     else:
         return []
     return [capitalise(text)]

@@ -35,6 +35,7 @@ _TOKEN_KEYS: Final = ("Marker", "Marker")
 _LIST_KEY: Final = "DBInstances"
 _KIND: Final = ResourceKind("database", "DBInstanceIdentifier", "aws rds describe-db-instances")
 _BY_RESOURCE_ID: Final = _KIND._replace(id_key="DbiResourceId")
+_OTHER_VOLUMES: Final = ("DedicatedLogVolume", "AdditionalStorageVolumes")
 _OPTIONS_KEY: Final = "ValidDBInstanceModificationsMessage"
 
 
@@ -126,7 +127,8 @@ class RdsReader:
 def parse_database(description: Description) -> DbInstance:
     """Parse one entry of DescribeDBInstances.
 
-    AWS shows a size of 1 GiB for instances of Aurora, which share the storage of their cluster.
+    AWS shows a size of 1 GiB for instances of Aurora, which share the storage of their cluster, and a
+    throughput of 0 for every storage type but gp3.
 
     Raises:
         KeyError: it has no name, resource ID, engine, class, status, storage type or size.
@@ -141,8 +143,9 @@ def parse_database(description: Description) -> DbInstance:
         allocated_gib=read_required(description, "AllocatedStorage", read_integer),
         status=read_required(description, "DBInstanceStatus", read_string),
         created_at=to_utc(description.get("InstanceCreateTime")) or EPOCH,
-        provisioned_iops=read_integer(description, "Iops"),
-        storage_throughput_mib_s=read_integer(description, "StorageThroughput"),
+        provisioned_iops=read_integer(description, "Iops") or None,
+        storage_throughput_mib_s=read_integer(description, "StorageThroughput") or None,
+        has_other_volumes=any(description.get(name) for name in _OTHER_VOLUMES),
         multi_az=description.get("MultiAZ") is True,
         replica_of=read_string(description, "ReadReplicaSourceDBInstanceIdentifier"),
         cluster_id=read_string(description, "DBClusterIdentifier"),

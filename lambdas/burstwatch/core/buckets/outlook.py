@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from burstwatch.core.buckets.forecast import Forecast, describe_trend
 from burstwatch.core.durations import DAY_S, HOUR_S, MINUTE_S
 from burstwatch.core.text import format_rounded_duration
 
@@ -11,27 +12,22 @@ _UNITS: Final = ((2 * DAY_S, DAY_S, "days"), (2 * HOUR_S, HOUR_S, "hours"), (0, 
 """From this many seconds on, a duration is given in this unit: its length in seconds, and its name."""
 
 
-def describe_outlook(
-    *,
-    time_to_empty_s: float | None,
-    soonest_empty_s: float | None,
-    limit_when_empty: str,
-    idle_refill_s: float | None,
-) -> str:
+def describe_outlook(forecast: Forecast, *, limit_when_empty: str, idle_refill_s: float | None) -> str:
     """The outlook of a bucket, such as ``empty in about 7 h, not before 5 h; then 2.8 MiB/s; …``.
 
     Args:
-        time_to_empty_s: the estimate; 0 for a bucket that is empty, None for one that is not draining.
-        soonest_empty_s: the bound; None for a bucket that cannot drain.
+        forecast: when the bucket is empty.
         limit_when_empty: what the resource is throttled to, with its unit.
         idle_refill_s: how long the empty bucket takes to refill; None if it never does.
     """
+    time_to_empty_s, soonest_empty_s = forecast.time_to_empty_s, forecast.soonest_empty_s
     if soonest_empty_s is None:
         return "its credits cannot run out"
     refill = "it does not refill" if idle_refill_s is None else f"{_idle_duration(idle_refill_s)} to refill"
     if time_to_empty_s is None:
         soonest = format_rounded_duration(soonest_empty_s)
-        return f"not draining, not empty before {soonest}; then {limit_when_empty}; {refill}"
+        trend = describe_trend(forecast.drain_per_s)
+        return f"{trend}, not empty before {soonest}; then {limit_when_empty}; {refill}"
     if time_to_empty_s <= 0:
         return f"empty, throttled to {limit_when_empty}; {refill}"
     estimate, soonest = map(format_rounded_duration, (time_to_empty_s, soonest_empty_s))

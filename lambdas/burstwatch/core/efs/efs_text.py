@@ -1,5 +1,6 @@
 """What people read about an EFS file system: rates, load and outlook."""
 
+from burstwatch.core.buckets.forecast import Forecast
 from burstwatch.core.buckets.outlook import describe_outlook
 from burstwatch.core.buckets.units import format_rate
 from burstwatch.core.efs.efs_bucket import (
@@ -10,16 +11,10 @@ from burstwatch.core.efs.efs_bucket import (
 )
 
 
-def describe_efs_outlook(
-    standard_bytes: int, *, time_to_empty_s: float | None, soonest_empty_s: float
-) -> str:
-    """``empty in about 7 h, not before 5 h; then 2.8 MiB/s; nine idle days to refill`` for 58 GiB.
-
-    The times are those of a ``Forecast``: seconds from now; the first is None if the balance does not fall.
-    """
+def describe_efs_outlook(standard_bytes: int, forecast: Forecast) -> str:
+    """``empty in about 7 h, not before 5 h; then 2.8 MiB/s; nine idle days to refill`` for 58 GiB."""
     return describe_outlook(
-        time_to_empty_s=time_to_empty_s,
-        soonest_empty_s=soonest_empty_s,
+        forecast,
         limit_when_empty=format_rate(limit_when_empty_per_s(standard_bytes)),
         idle_refill_s=idle_refill_s(efs_bucket(standard_bytes)),
     )

@@ -36,6 +36,8 @@ class DbInstance:
     the cluster of a member, Aurora or not. ``storage_operation`` is ``Initializing`` or ``Optimizing`` while
     one is in progress. ``max_allocated_gib`` is set if the storage grows automatically. ``limits`` are those
     of the EC2 type behind its class, None if EC2 shows none; ``limits_error`` says why they are not known.
+    ``has_other_volumes`` is set for a dedicated log volume or additional storage, whose I/O uses the credits
+    of the class too.
 
     Raises:
         ValueError: ``allocated_gib`` is negative.
@@ -51,6 +53,7 @@ class DbInstance:
     created_at: datetime
     provisioned_iops: int | None = None
     storage_throughput_mib_s: int | None = None
+    has_other_volumes: bool = False
     multi_az: bool = False
     replica_of: str | None = None
     cluster_id: str | None = None

@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import Final
 
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
+from burstwatch.core.buckets.forecast import Forecast
 from burstwatch.core.buckets.outlook import describe_outlook
 from burstwatch.core.buckets.units import format_limit
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
@@ -202,17 +203,11 @@ def not_running_reason(database: DbInstance) -> str | None:
     return f"{condition}, so it has no metrics{' yet' if database.is_starting else ''}"
 
 
-def describe_rds_outlook(
-    database: DbInstance, *, time_to_empty_s: float | None, soonest_empty_s: float | None
-) -> str:
-    """``empty in about 40 min, not before 33 min; then 300 IOPS; five idle hours to refill`` for 100 GiB.
-
-    The times are those of a ``Forecast`` of the storage: seconds from now, None if it is not draining.
-    """
+def describe_rds_outlook(database: DbInstance, forecast: Forecast) -> str:
+    """``empty in about 40 min, not before 33 min; then 300 IOPS; five idle hours to refill`` for 100 GiB."""
     bucket = gp2_storage_bucket(database)
     return describe_outlook(
-        time_to_empty_s=time_to_empty_s,
-        soonest_empty_s=soonest_empty_s,
+        forecast,
         limit_when_empty=f"{bucket.refill_per_s:,} IOPS",
         idle_refill_s=bucket.capacity / bucket.refill_per_s,
     )
@@ -229,7 +224,12 @@ def describe_cpu_credits(database: DbInstance, credits_left: float | None) -> st
 
 
 def storage_limits(database: DbInstance) -> tuple[int | None, int | None]:
-    """The highest IOPS and MiB/s of its storage; None where AWS does not describe them."""
+    """The highest IOPS and MiB/s of its storage; None if AWS does not describe them.
+
+    With other volumes beside it, those of its storage are not all that the metrics count.
+    """
+    if database.has_other_volumes:
+        return None, None
     if database.storage_type == GP2:
         return int(gp2_storage_bucket(database).burst_per_s), gp2_storage_mib_s(database)
     return database.provisioned_iops, database.storage_throughput_mib_s

@@ -166,11 +166,7 @@ class EfsEvidence:
         rates = {name: self._recent_rate(name) for name in ("metered", "read", "written")}
         outlook = None
         if forecast is not None and forecast.soonest_empty_s is not None:
-            outlook = describe_efs_outlook(
-                file_system.standard_bytes,
-                time_to_empty_s=forecast.time_to_empty_s,
-                soonest_empty_s=forecast.soonest_empty_s,
-            )
+            outlook = describe_efs_outlook(file_system.standard_bytes, forecast)
         return {
             "witness": [*self.recent_load_sentences(), *lead_sentences(lead, wanted_lead)],
             "outlook": outlook,

@@ -225,15 +225,10 @@ class RdsEvidence:
         limit_when_empty = format_limit(bucket.refill_per_s, kind.rate_unit)
         outlook = None
         if forecast is not None and kind is RDS_IO:
-            outlook = describe_rds_outlook(
-                self.database,
-                time_to_empty_s=forecast.time_to_empty_s,
-                soonest_empty_s=forecast.soonest_empty_s,
-            )
+            outlook = describe_rds_outlook(self.database, forecast)
         elif forecast is not None and bucket.is_known:
             outlook = describe_outlook(
-                time_to_empty_s=forecast.time_to_empty_s,
-                soonest_empty_s=forecast.soonest_empty_s,
+                forecast,
                 limit_when_empty=limit_when_empty,
                 idle_refill_s=bucket.refill_time_s(),
             )

@@ -10,7 +10,7 @@ from burstlab.model.clock import LabClock
 from burstlab.model.database import LabDatabase
 from burstlab.model.fleet import LabFleet
 from burstwatch.adapters.aws.errors import AwsError, FailureKind
-from burstwatch.adapters.aws.rds import RdsReader
+from burstwatch.adapters.aws.rds import RdsReader, parse_database
 from burstwatch.core.rds.storage_options import ValueRange
 from burstwatch.core.rds.storage_recommendation import StorageLoad, recommend_storage
 
@@ -100,6 +100,26 @@ def test_a_database_is_read_with_everything_that_is_needed(reader, fleet, failur
     assert database.created_at == START - timedelta(days=30)
     assert database.tags == {"burstwatch:mode": "observe"}
     assert not failures
+
+
+def test_a_throughput_of_zero_is_one_that_aws_does_not_state(reader, lab, fleet, failures):
+    add(fleet, storage_type="io1", iops=5_000, allocated_gib=400)
+    [described] = lab.client("rds").describe_db_instances()["DBInstances"]
+    assert described["StorageThroughput"] == 0
+    [database] = reader.databases(report_failure=failures)
+    assert (database.provisioned_iops, database.storage_throughput_mib_s) == (5_000, None)
+
+
+@pytest.mark.parametrize(
+    "volumes",
+    [
+        {"DedicatedLogVolume": True},
+        {"AdditionalStorageVolumes": [{"VolumeName": "rdsdbdata2", "IOPS": 64_000}]},
+    ],
+)
+def test_volumes_beside_the_storage_are_noticed(volumes):
+    assert parse_database(a_description(**volumes)).has_other_volumes
+    assert not parse_database(a_description(DedicatedLogVolume=False)).has_other_volumes
 
 
 def test_a_storage_operation_in_progress_is_read(reader, client, fleet, failures):

@@ -179,6 +179,42 @@ def test_explain_speaks_of_what_has_no_credits(cli, lab, verbose):
     assert "it is Aurora" in " ".join(second.out.split())
 
 
+def test_explain_proves_that_the_credits_of_a_class_cannot_run_out(cli, lab):
+    lab.fleet.databases.add(
+        LabDatabase(identifier="small", storage_type="gp3", allocated_gib=100, instance_class="db.m5.2xlarge")
+    )
+    proof = "Its storage and root volume serve 6,000 IOPS at most, no more than the 12,000 IOPS that"
+    assert f"Proof {proof} db.m5.2xlarge sustains" in " ".join(cli.run("explain", "db:small").out.split())
+
+
+def test_io1_storage_does_not_hide_the_empty_credits_of_the_class(cli, lab):
+    lab.fleet.databases.add(
+        LabDatabase(
+            identifier="ledger",
+            storage_type="io1",
+            iops=5_000,
+            allocated_gib=400,
+            instance_class="db.m5.xlarge",
+            load="steady:4000@64",
+            byte_pct=0,
+            starts_at=START - timedelta(hours=1),
+        )
+    )
+    [database] = cli.run("assess", "--json").document["databases"]
+    levels = {bucket["bucket"]: bucket["level"] for bucket in database["buckets"]}
+    assert levels["instance-throughput"] == "exhausted"
+
+
+def test_a_small_file_system_is_shown_with_the_rate_that_efs_leaves_to_it(cli, lab):
+    lab.fleet.file_systems.add(
+        LabFileSystem(size_gib=10, load="steady:240@256", balance_pct=0, starts_at=START - PAST)
+    )
+    assessed = " ".join(cli.run("assess").out.split())
+    cli.run("report", "--html", "page.html", "--last", "1h")
+    assert "1 MiB/s" in assessed
+    assert "0.49 MiB/s" not in assessed + (cli.directory / "page.html").read_text()
+
+
 def test_explain_finds_a_database_by_the_id_of_rds(cli, lab, orders):
     dbi_resource_id = lab.fleet.databases.find("orders").resource_id
     assert cli.run("explain", dbi_resource_id, "--json").document["database"]["resource_id"] == orders

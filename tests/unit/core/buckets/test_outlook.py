@@ -1,17 +1,19 @@
 import pytest
 
+from burstwatch.core.buckets.forecast import Forecast
 from burstwatch.core.buckets.outlook import describe_outlook
 
 HOUR, DAY = 3_600, 86_400
 
 
-def outlook(time_to_empty_s, soonest_empty_s=5 * HOUR, idle_refill_s=9 * DAY):
-    return describe_outlook(
+def outlook(time_to_empty_s, soonest_empty_s=5 * HOUR, idle_refill_s=9 * DAY, drain_per_s=0.0):
+    forecast = Forecast(
+        is_draining=time_to_empty_s is not None,
+        drain_per_s=drain_per_s,
         time_to_empty_s=time_to_empty_s,
         soonest_empty_s=soonest_empty_s,
-        limit_when_empty="2.8 MiB/s",
-        idle_refill_s=idle_refill_s,
     )
+    return describe_outlook(forecast, limit_when_empty="2.8 MiB/s", idle_refill_s=idle_refill_s)
 
 
 def test_a_draining_bucket_has_the_estimate_the_bound_the_limit_and_the_refill():
@@ -20,6 +22,12 @@ def test_a_draining_bucket_has_the_estimate_the_bound_the_limit_and_the_refill()
 
 def test_a_bucket_that_is_not_draining_has_the_bound_only():
     assert outlook(None) == "not draining, not empty before 5 h; then 2.8 MiB/s; nine idle days to refill"
+
+
+def test_a_bucket_whose_drain_is_not_known_yet_is_not_called_one_that_does_not_drain():
+    assert outlook(None, drain_per_s=None) == (
+        "no trend yet, not empty before 5 h; then 2.8 MiB/s; nine idle days to refill"
+    )
 
 
 def test_an_empty_bucket_is_throttled_now():

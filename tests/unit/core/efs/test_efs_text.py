@@ -1,19 +1,20 @@
 import pytest
 
+from burstwatch.core.buckets.forecast import Forecast
 from burstwatch.core.buckets.units import format_rate
 from burstwatch.core.efs.efs_bucket import GIB, MIB
 from burstwatch.core.efs.efs_text import describe_efs_outlook, describe_metered_load
 
 
 def test_the_outlook_of_58_gib_is_in_the_units_that_people_know():
-    text = describe_efs_outlook(58 * GIB, time_to_empty_s=7 * 3_600, soonest_empty_s=5 * 3_600)
+    forecast = Forecast(is_draining=True, drain_per_s=1, time_to_empty_s=7 * 3_600, soonest_empty_s=5 * 3_600)
+    text = describe_efs_outlook(58 * GIB, forecast)
     assert text == "empty in about 7 h, not before 5 h; then 2.8 MiB/s; nine idle days to refill"
 
 
 def test_a_small_file_system_keeps_1_mib_s_and_an_empty_one_does_not_refill():
-    assert describe_efs_outlook(0, time_to_empty_s=0, soonest_empty_s=0) == (
-        "empty, throttled to 1 MiB/s; it does not refill"
-    )
+    forecast = Forecast(is_draining=False, drain_per_s=0, time_to_empty_s=0, soonest_empty_s=0)
+    assert describe_efs_outlook(0, forecast) == "empty, throttled to 1 MiB/s; it does not refill"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import pytest
 
+from burstwatch.core.buckets.forecast import Forecast
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.rds.rds_buckets import (
     RDS_CLASS_IO,
@@ -134,8 +135,21 @@ def test_small_gp2_storage_and_the_root_volume_drain_the_class_slowly():
     assert throughput.highest_drain_per_s == pytest.approx(256 - 77.5, abs=0.1)
 
 
-def test_storage_of_unknown_speed_leaves_the_maximum_of_the_class():
-    io, throughput = class_buckets(a_database(storage_type="aurora", engine="aurora-mysql"), M5_LARGE)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"storage_type": "aurora", "engine": "aurora-mysql"},
+        {
+            "storage_type": "gp3",
+            "provisioned_iops": 3_000,
+            "storage_throughput_mib_s": 125,
+            "has_other_volumes": True,
+        },
+        {"storage_type": "gp2", "has_other_volumes": True},
+    ],
+)
+def test_storage_of_unknown_speed_leaves_the_maximum_of_the_class(changes):
+    io, throughput = class_buckets(a_database(**changes), M5_LARGE)
     assert io.capacity / io.highest_drain_per_s == pytest.approx(1_800)
     assert throughput.capacity / throughput.highest_drain_per_s == pytest.approx(1_800)
 
@@ -182,7 +196,8 @@ def test_the_limit_of_a_class_is_written_in_full():
 
 
 def test_the_outlook_is_in_iops_and_idle_hours():
-    text = describe_rds_outlook(a_database(), time_to_empty_s=2_400, soonest_empty_s=2_000)
+    forecast = Forecast(is_draining=True, drain_per_s=100, time_to_empty_s=2_400, soonest_empty_s=2_000)
+    text = describe_rds_outlook(a_database(), forecast)
     assert text == "empty in about 40 min, not before 33 min; then 300 IOPS; five idle hours to refill"
 
 
