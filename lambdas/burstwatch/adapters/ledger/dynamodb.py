@@ -290,7 +290,15 @@ class DynamoLedger:
                 f" knows layouts up to {LAYOUT}",
                 fix="update burstwatch, or name another table with --ledger dynamodb:TABLE",
             )
-        if (known_origin := current.get("origin")) != origin:
+        known_origin = current.get("origin")
+        if not isinstance(known_origin, str) or not known_origin:
+            raise LedgerError(
+                f"the origin of ledger {self.location} ({describe_key(ORIGIN_KEY)}) cannot be read, so it may"
+                f" be that of another account or region than {origin}",
+                fix="restore the table to an earlier point in time, or name another table with"
+                " --ledger dynamodb:TABLE",
+            )
+        if known_origin != origin:
             raise LedgerError(
                 f"ledger {self.location} is that of {known_origin}, this is {origin}",
                 fix="name another table with --ledger dynamodb:TABLE",

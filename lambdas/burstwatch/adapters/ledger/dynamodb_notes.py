@@ -27,14 +27,16 @@ class DynamoKeyValueStore:
         self._table = Table(client, table_name, workers=1, sleep=sleep)
 
     def read(self, name: str) -> str | None:
-        """The text that was written last; None if nothing was written.
+        """The text that was written last; None if nothing was written, or if it is damaged.
+
+        What is not known after a cold start is read or decided again, so a damaged item stops nothing.
 
         Raises:
             LedgerError: the table cannot be read.
         """
-        item = self._table.get((_PARTITION, name))
-        with self._table.translate_unreadable():
-            return None if item is None else str(item["body"])
+        item = self._table.get((_PARTITION, name)) or {}
+        body = item.get("body")
+        return body if isinstance(body, str) else None
 
     def write(self, name: str, value: str) -> None:
         """Write a text; it replaces the previous one.

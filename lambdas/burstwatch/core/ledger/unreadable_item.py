@@ -52,11 +52,11 @@ def release_command(subject: str) -> str:
 
 
 def is_resource_id(subject: str) -> bool:
-    """Whether AWS's IDs of volumes or instances have this form; burstctl accepts no other."""
+    """Whether burstctl accepts this as the ID of a resource."""
     return _RESOURCE_ID.fullmatch(subject) is not None
 
 
-_RESOURCE_ID: Final = re.compile(r"(vol|i)-([0-9a-f]{8}|[0-9a-f]{17})")
+_RESOURCE_ID: Final = re.compile(r"(vol|i|fs)-([0-9a-f]{8}|[0-9a-f]{17})|db:[a-zA-Z][a-zA-Z0-9-]{0,62}")
 _USE_NEWEST_VERSION: Final = "use the newest burstwatch that ever wrote to this ledger"
 _NEXT_STEPS: Final[Mapping[ItemKind, str]] = {
     ItemKind.STATE: (

@@ -301,18 +301,19 @@ def test_an_unreadable_hold_ends_with_the_release_of_its_volume(home, ledger):
     assert [hold.volume_id for hold in ledger.holds(NOW_S)] == [B]
 
 
-def test_a_damaged_hold_on_a_volume_outlives_the_end_of_the_hold_on_everything(home, ledger):
-    for subject in (None, REAL_ENTRY):
+@pytest.mark.parametrize("real_id", [REAL_ENTRY, "fs-0123456789abcdef0", "db:orders"])
+def test_a_damaged_hold_on_a_resource_outlives_the_end_of_the_hold_on_everything(home, ledger, real_id):
+    for subject in (None, real_id):
         ledger.place_hold(Hold(volume_id=subject, by="ann", reason="x", placed_at_s=1, until_s=LATER_S))
-    corrupt(home, "holds", REAL_ENTRY, placed_at_s="x")
+    corrupt(home, "holds", real_id, placed_at_s="x")
 
     assert ledger.lift_hold(None, by="ann", at_s=int(NOW_S)).by == "ann"
     (hold,) = ledger.holds(NOW_S)
 
-    assert (hold.volume_id, hold.damaged_volume_id) == (None, REAL_ENTRY)
-    assert f"burstctl release {REAL_ENTRY} ends it" in hold.reason
+    assert (hold.volume_id, hold.damaged_volume_id) == (None, real_id)
+    assert f"burstctl release {real_id} ends it" in hold.reason
     assert str(unreadable_entries(ledger, ItemKind.HOLD)[0]).endswith(
-        f"everything is held until burstctl release {REAL_ENTRY}"
+        f"everything is held until burstctl release {real_id}"
     )
 
 
@@ -515,6 +516,17 @@ def test_an_unreadable_layout_is_reported_and_stops_nothing(tmp_path):
         assert "the ledger is used as one of this version" in str(item)
         with pytest.raises(LedgerError, match="is that of account 1"):
             ledger.bind("account 2 in us-east-1")
+
+
+@pytest.mark.parametrize("damage", [{"N": "7"}, {"S": ""}, None], ids=str)
+def test_an_origin_that_cannot_be_read_is_reported_and_rejected(tmp_path, damage):
+    with ledger_store("dynamodb", tmp_path) as home:
+        home.open().bind("account 1 in us-east-1")
+        item = home.table.items["ledger"]["origin"]
+        del item["origin"]
+        item |= {"origin": damage} if damage else {}
+        with pytest.raises(LedgerError, match=r"the origin of ledger .* cannot be read"):
+            home.open().bind("account 1 in us-east-1")
 
 
 DAMAGED = [

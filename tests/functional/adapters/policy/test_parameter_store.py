@@ -233,6 +233,13 @@ def test_a_stored_text_that_cannot_be_parsed_is_skipped(function):
     assert function.minutes() == 61
 
 
+@pytest.mark.parametrize("damage", [{}, {"body": {"N": "7"}}], ids=str)
+def test_a_stored_item_without_a_text_is_skipped(function, damage):
+    dynamodb_client().put_item(TableName=TABLE, Item={"pk": {"S": "notes"}, "sk": {"S": "policy"}, **damage})
+    function.ssm.put(PUSHED, BAD)
+    assert function.minutes() == 61
+
+
 def test_a_deployed_policy_that_changes_under_a_pushed_one_is_reported_and_the_pushed_one_stays(function):
     function.ssm.put(PUSHED, pushed_over(policy(61), policy(62)))
     assert function.read_policy().problem is None
