@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import yaml
+from botocore.session import Session
 
 T = TypeVar("T")
 
@@ -231,9 +232,27 @@ def _parse_balance(text: str) -> int | None:
     return int(text)
 
 
-_parse_region: Final = _pattern_parser(
+_parse_region_form: Final = _pattern_parser(
     r"[a-z]{2,4}(-[a-z]+){1,2}-[0-9]{1,2}", "a region; write one such as eu-central-1"
 )
+
+
+def _parse_region(text: str) -> str:
+    """A Region that botocore knows, or one that may be newer: its name has the same words."""
+    region: str = _parse_region_form(text)
+    session = Session()
+    known = [
+        name
+        for partition in session.get_available_partitions()
+        for name in session.get_available_regions("ec2", partition)
+    ]
+    known_parts = {part for name in known for part in name.split("-")[:-1]}
+    if not known_parts.issuperset(region.split("-")[:-1]):
+        close = get_close_matches(region, known) or ["eu-central-1"]
+        raise ValueError(f"{text!r} is not a region; write one such as {' or '.join(close)}")
+    return region
+
+
 _parse_account: Final = _pattern_parser(r"[0-9]{12}", "an account; write its twelve digits, in quotes")
 _parse_email: Final = _pattern_parser(
     r"[^@\s,;<>]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,250}\.[A-Za-z]{2,}",

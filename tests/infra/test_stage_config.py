@@ -109,6 +109,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_their_lines(tmp_path)
         ("tracing: [true]", "1: tracing: a sequence is not a single value"),
         ("regions: us-east-1", "1: regions: a scalar is not a list; write [one, another]"),
         ("regions: [us-east-1, us-east-1]", "1: regions[2]: 'us-east-1' is given twice"),
+        ("regions: [us-esat-1]", "1: regions[1]: 'us-esat-1' is not a region; write one such as us-"),
         ("regions: [us-east-1, cn-north-1]", "1: regions: these are of several partitions"),
         ("regions: [us-east-1, us-gov-west-1]", "1: regions: these are of several partitions"),
         ("regions: [us-east-1, us-west-2]\nledger: T-1", "2: ledger: one table cannot serve 2 regions"),
