@@ -160,8 +160,10 @@ class RdsApi:
             "PendingModifiedValues": _pending_document(database),
             "MultiAZ": facts.multi_az,
             "Iops": facts.provisioned_iops,
+            # RDS sends 0 for every other type of storage.
             "StorageThroughput": facts.storage_throughput_mib_s if facts.storage_type == "gp3" else 0,
             "StorageType": facts.storage_type,
+            "DedicatedLogVolume": False,
             "ReadReplicaSourceDBInstanceIdentifier": facts.replica_of,
             "DBClusterIdentifier": facts.cluster_id,
             "DbiResourceId": facts.dbi_resource_id,

@@ -70,6 +70,20 @@ def test_a_database_has_the_fields_of_the_api(rds, fleet):
     assert "StorageOperationStatus" not in entry
 
 
+@pytest.mark.parametrize(
+    ("fields", "throughput"),
+    [
+        ({}, 0),
+        ({"storage_type": "io1", "iops": 5_000, "throughput_mib_s": 500}, 0),
+        ({"engine": "aurora-postgresql", "storage_type": "aurora"}, 0),
+        ({"storage_type": "gp3"}, 125),
+    ],
+)
+def test_the_throughput_is_0_unless_the_storage_is_gp3(rds, fleet, fields, throughput):
+    add(fleet, **fields)
+    assert described(rds)["StorageThroughput"] == throughput
+
+
 def test_pages_have_a_hundred_at_most_and_end(rds, fleet):
     names = [add(fleet, f"db-{number}") for number in range(205)]
     pages = list(rds.get_paginator("describe_db_instances").paginate())

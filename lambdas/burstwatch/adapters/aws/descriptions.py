@@ -130,6 +130,11 @@ def read_integer(description: Description, name: str) -> int | None:
     return value if isinstance(value, int) and is_valid_number(value) else None
 
 
+def read_limit(description: Description, name: str) -> int | None:
+    """The same of a limit, which AWS may send as 0 where it does not apply: that is not a limit of 0."""
+    return read_integer(description, name) or None
+
+
 def read_long(description: Description, name: str) -> int | None:
     """The same of a number that may be larger, such as one of bytes."""
     value = description.get(name)

@@ -22,6 +22,7 @@ from burstwatch.adapters.aws.descriptions import (
     quote,
     read_id,
     read_integer,
+    read_limit,
     read_mappings,
     read_nested,
     read_required,
@@ -509,8 +510,8 @@ def parse_volume(description: Description) -> Volume:
         device=read_string(first, "Device"),
         multi_attach_enabled=len(attachments) > 1 or description.get("MultiAttachEnabled") is True,
         managed_by=managed_by,
-        provisioned_iops=read_integer(description, "Iops"),
-        throughput_mib_s=read_integer(description, "Throughput"),
+        provisioned_iops=read_limit(description, "Iops"),
+        throughput_mib_s=read_limit(description, "Throughput"),
         zone=read_string(description, "AvailabilityZone") or read_string(description, "AvailabilityZoneId"),
         outpost_arn=read_string(description, "OutpostArn"),
         tags=read_tags(description),
@@ -578,7 +579,7 @@ def parse_ebs_limits(description: Description) -> InstanceLimits | None:
     limits = read_nested(ebs_info, "EbsOptimizedInfo")
     required_keys = ("BaselineIops", "MaximumIops", "BaselineThroughputInMBps", "MaximumThroughputInMBps")
     if ebs_info.get("EbsOptimizedSupport") != "default" or not all(
-        is_valid_number(limits.get(name)) for name in required_keys
+        is_valid_number(limits.get(name)) and limits[name] for name in required_keys
     ):
         return None
     return InstanceLimits(
@@ -593,8 +594,8 @@ def _parse_provision(description: Description, side: str) -> VolumeSpec:
     return VolumeSpec(
         volume_type=read_required(description, f"{side}VolumeType", read_string),
         size_gib=read_required(description, f"{side}Size", read_integer),
-        iops=read_integer(description, f"{side}Iops"),
-        throughput_mib_s=read_integer(description, f"{side}Throughput"),
+        iops=read_limit(description, f"{side}Iops"),
+        throughput_mib_s=read_limit(description, f"{side}Throughput"),
     )
 
 

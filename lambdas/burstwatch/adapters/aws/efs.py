@@ -136,7 +136,7 @@ def parse_file_system(description: Description) -> FileSystem:
         size_bytes=size_bytes,
         state=read_required(description, "LifeCycleState", read_string),
         created_at=to_utc(description.get("CreationTime")) or EPOCH,
-        provisioned_mib_s=float(provisioned) if is_valid_number(provisioned) else None,
+        provisioned_mib_s=float(provisioned) if provisioned and is_valid_number(provisioned) else None,
         performance_mode=read_string(description, "PerformanceMode") or "generalPurpose",
         zone=read_string(description, "AvailabilityZoneName"),
         tags=read_tags(description),

@@ -16,6 +16,7 @@ from burstwatch.adapters.aws.descriptions import (
     parse_each,
     read_id,
     read_integer,
+    read_limit,
     read_mappings,
     read_required,
     read_string,
@@ -143,15 +144,15 @@ def parse_database(description: Description) -> DbInstance:
         allocated_gib=read_required(description, "AllocatedStorage", read_integer),
         status=read_required(description, "DBInstanceStatus", read_string),
         created_at=to_utc(description.get("InstanceCreateTime")) or EPOCH,
-        provisioned_iops=read_integer(description, "Iops") or None,
-        storage_throughput_mib_s=read_integer(description, "StorageThroughput") or None,
+        provisioned_iops=read_limit(description, "Iops"),
+        storage_throughput_mib_s=read_limit(description, "StorageThroughput"),
         has_other_volumes=any(description.get(name) for name in _OTHER_VOLUMES),
         multi_az=description.get("MultiAZ") is True,
         replica_of=read_string(description, "ReadReplicaSourceDBInstanceIdentifier"),
         cluster_id=read_string(description, "DBClusterIdentifier"),
         storage_operation=read_string(description, "StorageOperationStatus"),
         storage_operation_pct=read_integer(description, "StorageOperationPercentProgress"),
-        max_allocated_gib=read_integer(description, "MaxAllocatedStorage"),
+        max_allocated_gib=read_limit(description, "MaxAllocatedStorage"),
         zone=read_string(description, "AvailabilityZone"),
         tags=read_tags(description, "TagList"),
     )
@@ -168,9 +169,9 @@ def parse_storage_option(description: Description) -> StorageOption:
 
 
 def _ranges(description: Description, name: str) -> tuple[ValueRange, ...]:
-    """The ranges below a name; one without both ends, or with the ends in the wrong order, is left out."""
+    """The ranges below a name; one without both ends, of 0 only, or with swapped ends is left out."""
     bounds = (
-        (read_integer(entry, "From"), read_integer(entry, "To"), read_integer(entry, "Step"))
+        (read_integer(entry, "From"), read_limit(entry, "To"), read_integer(entry, "Step"))
         for entry in read_mappings(description, name)
     )
     return tuple(

@@ -248,6 +248,16 @@ def test_what_aws_leaves_out_is_absent(faults):
     assert (volume.provisioned_iops, volume.throughput_mib_s, volume.tags) == (None, None, {})
 
 
+def test_numbers_of_0_do_not_apply_and_are_absent(faults):
+    volume = read_single_volume(a_described_volume(Iops=0, Throughput=0), faults)
+    assert (volume.provisioned_iops, volume.throughput_mib_s) == (None, None)
+    changed = a_modification(OriginalIops=0, OriginalThroughput=0)
+    [record] = (
+        Ec2Reader(FakeModificationsClient(changed)).modifications_by_id(["vol-1"]).modifications.values()
+    )
+    assert (record.original.iops, record.original.throughput_mib_s) == (None, None)
+
+
 def test_a_volume_without_creation_time_counts_as_old(faults):
     assert read_single_volume(a_described_volume(CreateTime=None), faults).created_at.year == 1970
 
@@ -613,6 +623,13 @@ TYPE_WITHOUT_LIMITS = [
     {"InstanceType": "c3.xlarge", "EbsInfo": M5_LARGE["EbsInfo"] | {"EbsOptimizedSupport": "supported"}},
     {"InstanceType": "x9.half", "EbsInfo": {"EbsOptimizedSupport": "default", "EbsOptimizedInfo": {}}},
     {"InstanceType": "x9.none"},
+    {
+        "InstanceType": "x9.zero",
+        "EbsInfo": {
+            "EbsOptimizedSupport": "default",
+            "EbsOptimizedInfo": dict.fromkeys(M5_LARGE["EbsInfo"]["EbsOptimizedInfo"], 0),
+        },
+    },
 ]
 
 

@@ -89,6 +89,13 @@ def test_a_file_system_is_read_with_everything_that_is_needed(reader, fleet, fai
     assert not failures
 
 
+def test_a_provisioned_throughput_of_0_is_none(failures):
+    [file_system] = EfsReader(FakeEfs(a_description(ProvisionedThroughputInMibps=0.0))).file_systems(
+        report_failure=failures
+    )
+    assert file_system.provisioned_mib_s is None
+
+
 def test_all_pages_are_read(reader, lab, fleet, failures):
     ids = [add(fleet) for _ in range(205)]
     pages = []

@@ -195,6 +195,18 @@ def test_one_that_cannot_be_read_is_unread_and_not_missing():
     assert (list(by_id.unread), by_id.missing) == (["db-BAD"], [])
 
 
+@pytest.mark.parametrize("number", [0, -1, None])
+def test_numbers_that_do_not_apply_are_not_limits_of_0(number, failures):
+    # AWS sends a StorageThroughput of 0 for every type but gp3
+    numbers = dict.fromkeys(("Iops", "StorageThroughput", "MaxAllocatedStorage"), number)
+    [database] = RdsReader(FakeRds(a_description(StorageType="io1", **numbers))).databases(
+        report_failure=failures
+    )
+    assert database.provisioned_iops is None
+    assert database.storage_throughput_mib_s is None
+    assert database.max_allocated_gib is None
+
+
 def test_the_storage_options_have_their_ranges(reader, fleet):
     add(fleet, "small")
     add(fleet, "large", allocated_gib=400)
@@ -213,6 +225,7 @@ def test_an_option_that_makes_no_sense_is_left_out():
         {
             "StorageType": "gp3",
             "ProvisionedIops": [{"From": 5, "To": 1}, {"From": 1}, "x", {"From": 1, "To": 9, "Step": 2}],
+            "ProvisionedStorageThroughput": [{"From": 0, "To": 0, "Step": 1}],
         },
         {"StorageSize": []},
         7,
@@ -220,6 +233,7 @@ def test_an_option_that_makes_no_sense_is_left_out():
     reader = RdsReader(FakeRds(options={"ValidDBInstanceModificationsMessage": {"Storage": storage}}))
     [option] = reader.storage_options("orders")
     assert option.iops == (ValueRange(lowest=1, highest=9, step=2),)
+    assert option.throughput_mib_s == ()
     with pytest.raises(AwsError, match="no ValidDBInstanceModificationsMessage"):
         RdsReader(FakeRds(options={})).storage_options("orders")
 
