@@ -163,7 +163,7 @@ class RdsApi:
             # RDS sends 0 for every other type of storage.
             "StorageThroughput": facts.storage_throughput_mib_s if facts.storage_type == "gp3" else 0,
             "StorageType": facts.storage_type,
-            "DedicatedLogVolume": False,
+            "DedicatedLogVolume": facts.has_other_volumes,
             "ReadReplicaSourceDBInstanceIdentifier": facts.replica_of,
             "DBClusterIdentifier": facts.cluster_id,
             "DbiResourceId": facts.dbi_resource_id,

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
 MAX_VOLUMES: Final = 5
 """Volumes that are listed, the fastest first; --json has all."""
+NEVER_TAKES_CREDITS: Final = "So its load never takes credits, whatever the bucket holds"
 _MAX_NAME_CHARS: Final = 30
 _MODE_DESCRIPTIONS: Final = {
     Mode.OBSERVE: "reports only, no alert",
@@ -360,7 +361,7 @@ def _describe_proof(proof: DrainProof) -> list[str]:
         relation = "<=" if proof.cannot_drain else ">"
         lines.append(f"{total} = {proof.volumes_limit:,.10g} {relation} {round(proof.baseline, 1):,.10g}")
     if proof.cannot_drain:
-        lines.append("So its load never takes credits, whatever the bucket holds")
+        lines.append(NEVER_TAKES_CREDITS)
     return lines
 
 

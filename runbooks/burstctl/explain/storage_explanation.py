@@ -8,6 +8,7 @@ from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, Topic, lay_out_topics
 from burstctl.explain.bucket_topics import describe_look, describe_next_levels, forecast_topics, rate_text
 from burstctl.explain.explanation import SCHEMA
 from burstctl.explain.instance_explanation import (
+    NEVER_TAKES_CREDITS,
     ExplainedBucket,
     bucket_document,
     describe_bucket_level,
@@ -301,15 +302,16 @@ def _describe_limits(resource: FileSystem | DbInstance, bucket: ExplainedBucket)
         ]
     limit = describe_class_limit(resource, bucket.kind)
     return [
-        f"{resource.instance_class} sustains {sustained}; its storage can take it to {burst}",
+        f"{resource.instance_class} sustains {sustained}; its volumes can take it to {burst}",
         *([capitalise(limit)] if limit else []),
     ]
 
 
 def _describe_proof(assessment: Assessment) -> list[str]:
     """Why a bucket that is not read cannot become empty."""
-    is_proved = assessment.unknown_reason is UnknownReason.NEVER_EMPTY
-    return [capitalise(assessment.unknown_because)] if is_proved and assessment.unknown_because else []
+    if assessment.unknown_reason is not UnknownReason.NEVER_EMPTY or assessment.unknown_because is None:
+        return []
+    return [capitalise(assessment.unknown_because), NEVER_TAKES_CREDITS]
 
 
 def _describe_outlook(resource: FileSystem | DbInstance, bucket: ExplainedBucket) -> list[str]:

@@ -33,6 +33,7 @@ from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_KIN
 from burstwatch.core.instances.instance_metrics import InstanceMetrics
 from burstwatch.core.rds.db_instance import DbInstance
 from burstwatch.core.rds.rds_buckets import (
+    OTHER_VOLUMES,
     RDS_CLASS_IO,
     RDS_CLASS_THROUGHPUT,
     RDS_IO,
@@ -243,7 +244,11 @@ def database_limits(facts: DatabaseFacts, *, now_s: float, exhausted_pct: float)
         strict=True,
     ):
         is_empty = kind is LimitKind.STORAGE_IOPS and has_no_credits(storage, scope)
-        no_limit = f"RDS shows no limit of its {database.storage_type} storage"
+        no_limit = (
+            OTHER_VOLUMES
+            if database.has_other_volumes
+            else f"RDS shows no limit of its {database.storage_type} storage"
+        )
         limits.append(
             judge_rate(kind, most, load, None, scope, is_empty=is_empty, proof=None, no_limit=no_limit)
         )

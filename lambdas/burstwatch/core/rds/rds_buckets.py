@@ -64,6 +64,11 @@ ROOT_VOLUME_MIB_S: Final = 128
 The metrics of the class include the root volume, which RDS does not describe.
 """
 
+OTHER_VOLUMES: Final = (
+    "it also has a dedicated log volume or additional storage volumes, whose limits are not taken into"
+    " account"
+)
+
 _STATUS_WORDS: Final = {
     "creating": "it is being created",
     "starting": "it is being started",
@@ -181,12 +186,20 @@ def describe_class_limit(database: DbInstance, kind: BucketKind) -> str | None:
     sustains.
     """
     bucket = database_bucket(database, kind)
+    if bucket is None or kind is RDS_IO:
+        return None
+    burst = format_limit(bucket.burst_per_s, kind.rate_unit)
+    if not bucket.capacity:
+        return f"{database.instance_class} sustains its maximum of {burst}, so its credits are never used"
+    if database.has_other_volumes:
+        most = f"{burst} that {database.instance_class} serves at most"
+        return f"{OTHER_VOLUMES}: its load may be all of the {most}"
     is_io = kind is RDS_CLASS_IO
     served, root = (
         storage_limits(database)[0 if is_io else 1],
         ROOT_VOLUME_IOPS if is_io else ROOT_VOLUME_MIB_S,
     )
-    if bucket is None or kind is RDS_IO or served is None:
+    if served is None:
         return None
     verdict = "more than" if bucket.highest_drain_per_s else "no more than"
     return (

@@ -1,5 +1,6 @@
 """burstctl which of a database: of its storage and its class, what applies now, what is next, and why."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -86,6 +87,19 @@ def test_empty_cpu_credits_are_named(cli, lab):
     result = cli.run("which", "db:orders")
 
     assert "Its CPU credits are empty (CPUCreditBalance)" in " ".join(result.out.split())
+
+
+def test_the_limits_of_storage_with_other_volumes_beside_it_are_unknown(cli, lab):
+    add_database(lab, 30, load="steady:2500@16%30")
+    database = lab.fleet.databases.find("orders")
+    database.facts = replace(database.facts, has_other_volumes=True)
+    limits = cli.run("which", "db:orders", "--json").document["limits"]
+    [iops] = [limit for limit in limits if limit["kind"] == "storage-iops"]
+    assert iops["state"] == "unknown"
+    assert iops["evidence"] == [
+        "It also has a dedicated log volume or additional storage volumes, whose limits are not taken into"
+        " account"
+    ]
 
 
 def test_no_limit_applies_to_a_stopped_database(cli, lab):

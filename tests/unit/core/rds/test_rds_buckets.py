@@ -1,9 +1,14 @@
+from dataclasses import replace
+
 import pytest
 
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.resource_buckets import why_not_polled
 from burstwatch.core.buckets.forecast import Forecast
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.rds.rds_buckets import (
     RDS_CLASS_IO,
+    RDS_CLASS_THROUGHPUT,
     class_buckets,
     describe_class_limit,
     describe_cpu_credits,
@@ -192,6 +197,38 @@ def test_the_limit_of_a_class_is_written_in_full():
     assert describe_class_limit(database, RDS_CLASS_IO) == (
         "its storage and root volume serve 15,000 IOPS at most, more than the 12,000 IOPS that db.m5.2xlarge"
         " sustains"
+    )
+
+
+M5_2XLARGE = InstanceLimits(
+    baseline_iops=12_000, max_iops=18_750, baseline_throughput_mib_s=274.2, max_throughput_mib_s=566.2
+)
+
+
+def test_a_class_with_other_volumes_is_not_proved_to_keep_its_credits():
+    storage = {"storage_type": "gp3", "provisioned_iops": 3_000, "storage_throughput_mib_s": 125}
+    alone = a_database(instance_class="db.m5.2xlarge", limits=M5_2XLARGE, **storage)
+    database = replace(alone, has_other_volumes=True)
+    for kind in (RDS_CLASS_IO, RDS_CLASS_THROUGHPUT):
+        assert why_not_polled(alone, kind).reason is UnknownReason.NEVER_EMPTY
+        assert why_not_polled(database, kind) is None
+    assert describe_class_limit(database, RDS_CLASS_IO) == (
+        "it also has a dedicated log volume or additional storage volumes, whose limits are not taken into"
+        " account: its load may be all of the 18,750 IOPS that db.m5.2xlarge serves at most"
+    )
+
+
+@pytest.mark.parametrize("has_other_volumes", [False, True])
+def test_a_class_that_sustains_its_maximum_of_one_limit_keeps_those_credits(has_other_volumes):
+    database = a_database(
+        20_000,
+        instance_class="db.m5.2xlarge",
+        limits=replace(M5_2XLARGE, baseline_iops=18_750),
+        has_other_volumes=has_other_volumes,
+    )
+    assert why_not_polled(database, RDS_CLASS_IO) == (
+        UnknownReason.NEVER_EMPTY,
+        "db.m5.2xlarge sustains its maximum of 18,750 IOPS, so its credits are never used",
     )
 
 
