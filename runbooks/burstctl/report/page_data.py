@@ -196,7 +196,9 @@ def _row(decision: Decision, fleet_report: FleetReport) -> dict[str, Any]:
         ),
         "unit": "" if counts_operations(kind) else rate_unit_of(kind).removesuffix("/s"),
         "bucket": "" if volume else kind.credits,
-        "baseline": round(to_rate_unit(kind, bucket.refill_per_s), 1) if bucket.is_known else None,
+        "baseline": round(to_rate_unit(kind, rate_when_empty_per_s(resource, bucket)), 1)
+        if bucket.is_known
+        else None,
         "mode": str(decision.volume_settings.mode),
         "mark": describe_flip_status(decision, fleet_report.pass_report),
         "tags": _format_tags(resource),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from burstctl.timeline.data_gap import DataGapReason
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.resource import AdvisedResource, Resource
-from burstwatch.core.assessment.resource_buckets import find_bucket, started_at
+from burstwatch.core.assessment.resource_buckets import find_bucket, rate_when_empty_per_s, started_at
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.buckets.units import BYTES
@@ -89,7 +89,7 @@ class DrawnBucket:
         if self.bucket is None:
             return None
         scale = _scale_of(self.kind)
-        return self.bucket.refill_per_s / scale, self.bucket.burst_per_s / scale
+        return rate_when_empty_per_s(self.resource, self.bucket) / scale, self.bucket.burst_per_s / scale
 
     def rate_of(self, target: Configuration | None) -> int | None:
         """What a target provisions of the rate that the bucket limits; None if that is not set."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from burstctl.which.limit import Limit, LimitKind, LimitState
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
+from burstwatch.core.assessment.resource_buckets import rate_when_empty_per_s
 from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.text import format_duration, format_time
@@ -184,15 +185,16 @@ def _describe_balance(assessment: Assessment, scope: Scope) -> str:
 
 
 def _empty_by_load_s(assessment: Assessment, load_share: float) -> float:
-    """Seconds until its credits are used up by a load of ``load_share`` times the baseline, above 1.
+    """Seconds until its credits are used up by a load of ``load_share`` times what is left without them.
 
     Example: 2,160,000 credits are left of a volume of 100 GiB that serves 840 IOPS, 2.8 times its baseline of
-    300: 2,160,000 / (300 * 1.8) = 4,000 s.
+    300: 2,160,000 / (840 - 300) = 4,000 s.
     """
     bucket, forecast = assessment.bucket, assessment.forecast
     assert assessment.credits_left is not None
     assert forecast is not None
-    empty_s = assessment.credits_left / (bucket.refill_per_s * (load_share - 1))
+    load_per_s = load_share * rate_when_empty_per_s(assessment.resource, bucket)
+    empty_s = assessment.credits_left / (load_per_s - bucket.refill_per_s)
     return max(empty_s, forecast.soonest_empty_s or 0.0)
 
 

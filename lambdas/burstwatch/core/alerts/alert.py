@@ -12,6 +12,7 @@ from burstwatch.core.alerts.drain_message import describe_drain, format_drain_ca
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.drain_cause import DrainEpisode
 from burstwatch.core.assessment.resource import Resource, type_name_of
+from burstwatch.core.assessment.resource_buckets import rate_when_empty_per_s
 from burstwatch.core.assessment.severity import BALANCE_REASON, PACE_REASON, Level
 from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.buckets.sparkline import describe_balance_history
@@ -362,7 +363,9 @@ def describe_reading(assessment: Assessment) -> "AlertReadingDocument":
         "credits": rounded_or_none(assessment.credits_left if is_known else None),
         "baseline_iops": baseline_iops_or_none(assessment),
         "unit": assessment.kind.unit,
-        "baseline": round(assessment.bucket.refill_per_s, 1) if is_known else None,
+        "baseline": round(rate_when_empty_per_s(assessment.resource, assessment.bucket), 1)
+        if is_known
+        else None,
         "baseline_unit": assessment.kind.rate_unit,
         "datapoint_at": format_instant(sample.end_at_s) if sample else None,
         "datapoint_age_s": rounded_or_none(assessment.age_s),

@@ -6,11 +6,16 @@ import pytest
 
 from burstctl.render.resource_rows import MAX_UNREAD_ROWS, select_rows
 from burstctl.render.table import narrow_table, render_plain
+from burstwatch.core.alerts.alert import describe_reading
+from burstwatch.core.assessment.assess_resource import BucketReading, assess_resource
 from burstwatch.core.assessment.severity import Level
+from burstwatch.core.buckets.units import format_limit
+from burstwatch.core.efs.efs_bucket import EFS_BYTES
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.text import display_width
 from burstwatch.core.watch.pass_report import PassReport
 from support.builders.core_values import a_decision, a_volume, an_assessment, at, balances, draining_to
+from support.builders.storage import a_file_system
 
 
 def a_report(*decisions):
@@ -41,6 +46,18 @@ def render(*decisions, shows_all=False, width=80, other_region=()):
 def test_a_few_volumes_that_could_not_be_read_have_rows():
     lines = render(*map(an_unread, range(MAX_UNREAD_ROWS)))
     assert len([line for line in lines if "could not be read" in line]) == MAX_UNREAD_ROWS
+
+
+@pytest.mark.parametrize(("gib", "rate"), [(0, "1 MiB/s"), (10, "1 MiB/s"), (58, "2.8 MiB/s")])
+def test_a_file_system_without_credits_is_throttled_to_what_efs_leaves_it(gib, rate):
+    reading = BucketReading(balance=balances(*[0.0] * 20))
+    assessment = assess_resource(
+        a_file_system(gib), EFS_BYTES, reading, now_s=at("12:00"), telemetry=Policy().telemetry
+    )
+    row = " ".join(render(a_decision(assessment)))
+    assert f"throttled to baseline {rate}" in row
+    alert = describe_reading(assessment)
+    assert format_limit(alert["baseline"], alert["baseline_unit"]) == rate
 
 
 def test_many_volumes_that_could_not_be_read_are_counted_and_the_others_shown():

@@ -7,8 +7,10 @@ import pytest
 from burstctl.which.host_report import HostReport
 from burstctl.which.limit import Limit, LimitKind, LimitState, decide
 from burstctl.which.limits import (
+    FileSystemFacts,
     InstanceFacts,
     VolumeFacts,
+    file_system_limits,
     instance_limits,
     unknown_instance_limits,
     volume_limits,
@@ -17,6 +19,7 @@ from burstwatch.core.assessment.assess_resource import BucketReading, assess_res
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
+from burstwatch.core.efs.efs_bucket import EFS_BYTES
 from burstwatch.core.instances.instance_buckets import INSTANCE_KINDS
 from burstwatch.core.instances.instance_metrics import InstanceMetrics
 from burstwatch.core.policy.policy import Policy
@@ -30,6 +33,7 @@ from support.builders.core_values import (
     draining_to,
     sparse_balances,
 )
+from support.builders.storage import a_file_system
 
 NOW_S = at("12:00")
 MIB = 2**20
@@ -170,6 +174,22 @@ def test_without_a_trend_a_load_below_the_baseline_has_no_time():
     limit = of_volume(balances(40), history=a_history(200))[LimitKind.VOLUME_CREDITS]
     assert (limit.state, limit.time_to_empty_s) == (NO, None)
     assert "No trend yet; No load can empty it before" in text_of(limit)
+
+
+@pytest.mark.parametrize(("gib", "lost_mib_s"), [(0, 20), (1, 20 - 50 / 1_024), (58, 20 - 58 * 50 / 1_024)])
+def test_a_load_takes_from_a_file_system_what_its_size_does_not_earn(gib, lost_mib_s):
+    """Without credits EFS serves at least 1 MiB/s, which a small file system does not earn."""
+    file_system = a_file_system(gib)
+    balance = Series((int(NOW_S) - 1_200,), (1_024.0**4,), 600)
+    assessment = assess_resource(
+        file_system, EFS_BYTES, BucketReading(balance=balance), now_s=NOW_S, telemetry=Policy().telemetry
+    )
+    facts = FileSystemFacts(
+        file_system=file_system, assessment=assessment, metered=minutes(*[20.0 * 60 * MIB] * 5)
+    )
+    limit = file_system_limits(facts, now_s=NOW_S, exhausted_pct=1.0)[0]
+    assert limit.kind is LimitKind.FILE_SYSTEM_CREDITS
+    assert limit.time_to_empty_s == pytest.approx(1_024**2 / lost_mib_s)
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,11 @@ def test_a_file_system_is_drawn_in_per_cent_and_in_metered_mib(cli, home, name):
     assert f"next: burstctl explain {HOME}" in result.err
 
 
+def test_the_baseline_of_a_small_file_system_is_what_efs_leaves_it(cli, lab):
+    add_file_system(lab, size_gib=10, load="steady:240@256%50", balance_pct=80)
+    assert "─ baseline 1  ┄ burst 100" in cli.run("plot", HOME).out
+
+
 def test_the_document_of_a_file_system_has_what_is_metered(cli, home):
     document = cli.run("plot", HOME, "--json").document
 
@@ -86,7 +91,7 @@ def test_an_empty_file_system_that_is_idle_is_drawn(cli, lab):
 
     assert result.code == 0
     assert "lowest 100.0 % at 12:00, idle" in result.out
-    assert "─ baseline 0  ┄ burst 100 (off the scale)" in result.out
+    assert "─ baseline 1  ┄ burst 100 (off the scale)" in result.out
 
 
 def test_a_throttled_file_system_has_more_than_it_earns(cli, lab):

@@ -49,6 +49,7 @@ def test_each_kind_is_named_in_the_headline_and_on_its_card(cli, page):
     assert "Next: db:orders, empty in" in text
     assert "Urgent 2 file systems and 1 database, most urgent first" in text
     assert f"{HOME} · bursting · burst credits · baseline 2.8 MiB/s · 58 GiB in Standard" in text
+    assert f"{DRAINED} · bursting · burst credits · baseline 1 MiB/s · 10 GiB in Standard" in text
     assert "db:orders · db.m5.4xlarge · storage credits · baseline 300 IOPS · 100 GiB of gp2" in text
     assert "--throughput-mode provisioned" in text
     assert "--storage-type gp3" in text
@@ -61,6 +62,7 @@ def test_the_list_has_each_kind_in_its_unit(cli, page):
     home, elastic, orders, idle = (row_of(data, i) for i in (HOME, ELASTIC, "db:orders", "db:idle"))
     assert (home["type"], home["bucket"], home["unit"]) == ("bursting", "burst credits", "MiB")
     assert (home["baseline"], home["drain"], home["gib"]) == (2.8, 37, None)
+    assert row_of(data, DRAINED)["baseline"] == 1
     assert (elastic["level"], elastic["balance"]) == ("unknown", None)
     assert (orders["type"], orders["bucket"], orders["unit"]) == ("db.m5.4xlarge", "storage credits", "")
     assert (orders["baseline"], orders["drain"]) == (300, 2_200)
@@ -74,6 +76,7 @@ def test_each_picture_has_the_unit_of_its_bucket(cli, page):
     assert (details[HOME]["unit"], details[HOME]["scale"]) == ("metered MiB/s", 10)
     assert "400x" in details[HOME]["iops"], "40.0 MiB/s"
     assert details[HOME]["limits"][0][2:] == [2.8, 100]
+    assert details[DRAINED]["limits"][0][2:] == [1, 100]
     assert details["db:orders"]["unit"] == "IOPS"
     assert details["db:orders"]["limits"][0][2:] == [300, 3_000]
     facts = dict(details[HOME]["facts"])
