@@ -425,6 +425,7 @@ class _Collection:
         readings = {
             bucket.subject: BucketReading(
                 balance=balance if isinstance(balance := balances.get(bucket.subject), Series) else None,
+                read_error=balance.problem if isinstance(balance, AwsFailure) else None,
                 load=load_of(bucket.kind),
             )
             for bucket in due

@@ -173,6 +173,9 @@ def _limits_of_bucket(facts: InstanceFacts, kind: BucketKind, scope: Scope) -> I
     instance, assessment, proof = facts.instance, facts.assessments[kind], drain_proof(facts.instance, kind)
     load = measure_load(facts.metrics.load_of(kind), scope, facts.load_error)
     exceeded = facts.metrics.exceeded(kind)
+    no_credits = proof.describe() if proof is not None and proof.cannot_drain else None
+    if assessment.unknown_reason is UnknownReason.NO_SUCH_BUCKET:
+        no_credits = assessment.unknown_because
     credits_limit = judge_credits(
         LimitKind.INSTANCE_IO_CREDITS if kind is INSTANCE_IO else LimitKind.INSTANCE_THROUGHPUT_CREDITS,
         assessment,
@@ -180,7 +183,7 @@ def _limits_of_bucket(facts: InstanceFacts, kind: BucketKind, scope: Scope) -> I
         exceeded,
         scope,
         baseline=None if proof is None else proof.baseline,
-        proof=proof.describe() if proof is not None and proof.cannot_drain else None,
+        proof=no_credits,
     )
     yield credits_limit
     volumes_limit = None if proof is None else proof.volumes_limit
@@ -268,7 +271,7 @@ def _class_limits(facts: DatabaseFacts, load: Load, kind: BucketKind, scope: Sco
         baseline = known.baseline_iops if is_io else known.baseline_throughput_mib_s
         most = known.max_iops if is_io else known.max_throughput_mib_s
     proof = None
-    if assessment.unknown_reason in (UnknownReason.NO_SUCH_BUCKET, UnknownReason.NEVER_EMPTY) and known:
+    if assessment.unknown_reason in (UnknownReason.NO_SUCH_BUCKET, UnknownReason.NEVER_EMPTY):
         proof = assessment.unknown_because
     yield judge_credits(
         LimitKind.CLASS_IO_CREDITS if is_io else LimitKind.CLASS_THROUGHPUT_CREDITS,

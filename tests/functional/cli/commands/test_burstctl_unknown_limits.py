@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from burstlab.model.database import LabDatabase
-from support.cli_session import INSTANCE, START, add_draining_instance
+from support.cli_session import INSTANCE, START, add_draining_instance, add_lab_instance
 
 RULE = "its balance is judged by AWS's rule that a full bucket lasts 30 min at least"
 
@@ -78,6 +78,47 @@ def test_a_database_class_is_judged_by_its_balance_and_no_number_is_made_up(cli,
     alerts = " ".join(cli.run("watch", "--once").err.split())
     assert "WARNING: db:orders EBS I/O credits: empty in" in alerts
     assert f"{unknown}: {RULE}." in alerts
+
+
+def states_of(cli, name):
+    limits = cli.run("which", name, "--json").document["limits"]
+    return {limit["kind"]: (limit["state"], limit["evidence"]) for limit in limits}
+
+
+def test_a_class_without_any_balance_in_cloudwatch_is_taken_to_have_none(cli, lab):
+    lab.fleet.databases.add(
+        LabDatabase(identifier="orders", instance_class="db.zz9.large", starts_at=START - timedelta(hours=2))
+    )
+    reason = (
+        "EC2 describes no limits of zz9.large, the type behind db.zz9.large, and CloudWatch has no {} of it"
+    )
+    assert reason.format("EBSIOBalance%") in on_one_line(cli.run("explain", "db:orders"))
+    states = states_of(cli, "db:orders")
+    assert states["class-io-credits"] == ("never", [reason.format("EBSIOBalance%")])
+    assert states["class-throughput-credits"] == ("never", [reason.format("EBSByteBalance%")])
+
+
+def test_a_class_that_had_a_balance_in_the_last_days_is_unknown(cli, lab):
+    lab.fleet.databases.add(
+        LabDatabase(
+            identifier="orders",
+            instance_class="db.t3.medium",
+            load="steady:2900@32",
+            starts_at=START - timedelta(hours=3),
+        )
+    )
+    lab.fleet.databases.set_class("orders", "db.zz9.large")
+    lab.clock.advance(7_200)
+    state, [evidence] = states_of(cli, "db:orders")["class-io-credits"]
+    assert state == "unknown"
+    assert evidence == "No datapoint for 30 min while the database exists"
+
+
+def test_an_instance_without_any_balance_in_cloudwatch_is_taken_to_have_none(cli, lab):
+    add_lab_instance(lab, INSTANCE, "zz9.large")
+    reason = "EC2 shows no EBS limits of zz9.large, and CloudWatch has no EBSIOBalance% of it"
+    assert reason in on_one_line(cli.run("explain", INSTANCE))
+    assert states_of(cli, INSTANCE)["instance-io-credits"] == ("never", [reason])
 
 
 def test_the_page_of_the_report_has_the_balance_and_no_made_up_number(cli, lab):

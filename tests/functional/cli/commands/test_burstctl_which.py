@@ -268,6 +268,17 @@ def test_a_hole_in_the_balance_is_unknown_and_never_full(cli, lab):
     assert limit_of(document, "instance-io-credits")["use"] == 5_000
 
 
+def test_a_balance_that_is_never_published_is_taken_for_none_as_by_explain(cli, lab):
+    add_instance(lab)
+    add_gp3(lab, iops=8_000, load="steady:5000")
+    lab.fleet.hide_metrics(INSTANCE, from_at=START - timedelta(days=9), to_at=START, only_balance=True)
+    reason = "CloudWatch has other metrics of it and no EBSIOBalance%: m5.large is taken to have none"
+    document = cli.run("which", INSTANCE, "--json").document
+    assert states(document)["instance-io-credits"] == "never"
+    assert evidence_of(document, "instance-io-credits") == reason
+    assert reason in " ".join(cli.run("explain", INSTANCE).out.split())
+
+
 def test_an_unknown_type_has_unknown_limits(cli, lab):
     add_instance(lab, "t2.micro")
     document = cli.run("which", add_gp3(lab), "--json").document
