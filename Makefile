@@ -7,7 +7,7 @@ CDK    := $(VENV)/.cdk-installed
 DIAGRAMS := $(VENV)/.diagrams-installed
 DOWNLOADS := build/.artefact-packages
 
-# what is not written is compiled anew by each of the many processes that the tests start
+# bytecode that is not written is compiled again by each of the many processes that the tests start
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo test check quick format lint prose schemas reference recordings types imports collect unit fuzz coverage mutants synth layer ddprobe packages image man wheel cloudformation dist lock bench proof docs release clean
@@ -120,8 +120,8 @@ quick: setup
 collect: setup
 	$(BIN)/pytest --quiet --quiet --collect-only > /dev/null
 
-# twice as many workers as cores, because many tests wait for a disk or a clock; what measures a disk comes after,
-# when nothing else runs, on eight disks at once: it mostly waits
+# Twice as many workers as cores, because many tests wait for a disk or a clock. What measures a disk comes after,
+# when nothing else runs, on eight disks at once: it mostly waits.
 unit: setup
 	$(BIN)/pytest -n $$((2 * $$(nproc))) --dist loadgroup --no-loadscope-reorder -m "not measures_a_disk"
 	$(BIN)/pytest -n 8 --dist loadgroup -m measures_a_disk tests/probe tests/lab/disk

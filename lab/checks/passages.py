@@ -1,22 +1,46 @@
-"""What people read in pages and Python files: paragraphs, strings, docstrings, comments and names."""
+"""What people read in pages, code and settings: paragraphs, strings, docstrings, comments and names."""
 
 import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Comment, Literal, Name, String, Text
 
 PAGES: Final = "pages"
 STRINGS: Final = "strings"
 COMMENTS: Final = "comments"
 NAMES: Final = "names"
-GROUPS: Final = (PAGES, STRINGS, COMMENTS, NAMES)
 
 CODE: Final = "X"
 """What a code span, a link's address or a formatted value counts as: one word, which no rule finds."""
+
+LEXERS: Final = {
+    ".html": "html+jinja",
+    ".js": "javascript",
+    ".toml": "toml",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+    "Makefile": "make",
+}
+"""How Pygments names the languages of files that are neither pages nor Python, by the end of their paths."""
+
+_KINDS: Final = (
+    (Comment.Preproc, None),  # the marks of Jinja
+    (Comment, COMMENTS),
+    (String.Interpol, None),
+    (String, STRINGS),
+    (Literal.Scalar, STRINGS),
+    (Name.Constant, STRINGS),  # the lines of a block in YAML
+    (Text, PAGES),
+    (Name.Other, NAMES),
+)
+"""The group of the tokens of a kind; the first row that has it counts."""
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
 _PROSE = re.compile(r"[A-Za-z']{2,},? [a-z']{2,}")
@@ -24,6 +48,7 @@ _SQL = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|PRAGMA|BEGIN|A
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _QUOTED_CODE = re.compile(r"``[^`]+``|`[^`\n]+`")
 _COMMENT = re.compile(r"(?:^|(?<=\s))#+\s+(?!noqa|type:|pragma|fmt:|ruff:)")
+_MARGIN = re.compile(r"^[ \t]*(?:#+|//)(?:[ \t]+|$)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +96,11 @@ def passages_of_python(path: str, text: str) -> Iterator[Passage]:
             yield Passage(path=path, line=string.lineno, group=STRINGS, text=_QUOTED_CODE.sub(CODE, value))
     yield from _comments(path, text, content.strings)
     for name, line in content.names.items():
-        yield Passage(path=path, line=line, group=NAMES, text=_CAMEL.sub("_", name).lower())
+        yield _name_passage(path, line, name)
+
+
+def _name_passage(path: str, line: int, name: str) -> Passage:
+    return Passage(path=path, line=line, group=NAMES, text=_CAMEL.sub("_", name).lower())
 
 
 def _is_message(path: str, value: str) -> bool:
@@ -121,6 +150,39 @@ class _PythonContent:
 
     def _add_name(self, name: str, line: int) -> None:
         self.names.setdefault(name, line)
+
+
+def passages_of_tokens(path: str, text: str) -> Iterator[Passage]:
+    """Yield the comments and strings of a file, the texts of HTML and the names of JavaScript.
+
+    Tokens of one group with only white space between them are one passage, such as the lines of a comment.
+    """
+    language = next(language for end, language in LEXERS.items() if path.endswith(end))
+    tokens = get_lexer_by_name(language).get_tokens_unprocessed(text)
+    written = ((at, kind, value) for at, kind, value in tokens if value.strip())
+    for group, tokens_of_group in groupby(written, key=lambda token: _group_of(token[1])):
+        run = list(tokens_of_group)
+        if group is NAMES:
+            yield from (_name_passage(path, _line_of(text, at), value) for at, _, value in run)
+        elif group:
+            (start, _, _), (last, _, value) = run[0], run[-1]
+            content = _MARGIN.sub("", text[start : last + len(value)])
+            if group is not STRINGS or _is_message(path, content):
+                yield Passage(path=path, line=_line_of(text, start), group=group, text=_joined(content))
+
+
+def _group_of(kind: Any) -> str | None:
+    return next((group for kinds, group in _KINDS if kind in kinds), None)
+
+
+def _line_of(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1
+
+
+def _joined(text: str) -> str:
+    """The paragraphs, each on one line."""
+    paragraphs = re.split(r"\n\s*\n", _QUOTED_CODE.sub(CODE, text))
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def _docstring_text(text: str) -> str:

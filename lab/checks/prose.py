@@ -14,13 +14,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from passages import GROUPS, NAMES, PAGES, Passage, passages_of_page, passages_of_python
+from passages import (
+    LEXERS,
+    NAMES,
+    Passage,
+    passages_of_page,
+    passages_of_python,
+    passages_of_tokens,
+)
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORD_FILE: Final = Path(__file__).with_name("words.toml")
@@ -28,8 +35,15 @@ WORD_FILE: Final = Path(__file__).with_name("words.toml")
 CLEAN_FILES: Final = ROOT / "build" / "prose.json"
 """The hashes of files that had no findings: those are not read again."""
 
-GENERATED: Final = ("ddprobe/ddprobe.py",)
-"""What a script writes from files that are read themselves."""
+NOT_READ: Final = ("ddprobe/ddprobe.py", "lab/checks/words.toml")
+"""What a script writes from files that are read themselves, and the words that are not usual."""
+
+_READERS: Final = {
+    ".md": passages_of_page,
+    ".py": passages_of_python,
+    **dict.fromkeys(LEXERS, passages_of_tokens),
+}
+"""What reads a file, by the end of its path."""
 
 LONGEST_SENTENCE: Final = 30
 """Words. A longer sentence has to be read twice, and some are read at night."""
@@ -123,12 +137,12 @@ def long_sentences(text: str) -> Iterator[str]:
             yield f'a sentence of {count} words: "{" ".join(sentence.split())[:60]}…"'
 
 
-def tracked_files(groups: Iterable[str]) -> list[str]:
-    """Return the files of the repository that these groups are read from, as paths below its root."""
-    patterns = [*(["*.md"] if PAGES in groups else ()), *(["*.py"] if {*groups} - {PAGES} else ())]
+def tracked_files() -> list[str]:
+    """Return the files of the repository that are read, as paths below its root."""
+    patterns = [f"*{end}" for end in _READERS]
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603 - no input
-    return [path for path in listed.stdout.splitlines() if path not in GENERATED and (ROOT / path).is_file()]
+    return [path for path in listed.stdout.splitlines() if path not in NOT_READ and (ROOT / path).is_file()]
 
 
 @cache
@@ -137,12 +151,11 @@ def word_list() -> WordList:
     return WordList(tomllib.loads(WORD_FILE.read_text()))
 
 
-def check_file(path: str, groups: Iterable[str]) -> list[Finding]:
+def check_file(path: str) -> list[Finding]:
     """Return what is wrong with one file."""
-    read = passages_of_page if path.endswith(".md") else passages_of_python
-    passages = read(path, (ROOT / path).read_text())
+    read = next(reader for end, reader in _READERS.items() if path.endswith(end))
     return [
-        finding for passage in passages if passage.group in groups for finding in word_list().check(passage)
+        finding for passage in read(path, (ROOT / path).read_text()) for finding in word_list().check(passage)
     ]
 
 
@@ -175,11 +188,11 @@ def main() -> int:
     parser.add_argument("--counts", action="store_true", help="print how many findings each folder has")
     parser.add_argument("paths", nargs="*", help="read only these files, named as git does")
     options = parser.parse_args()
-    hashes = hashes_of(options.paths or tracked_files(GROUPS))
+    hashes = hashes_of(options.paths or tracked_files())
     clean = read_clean()
     paths = [path for path, hash_ in hashes.items() if hash_ not in clean]
     with ProcessPoolExecutor() as pool:
-        results = pool.map(partial(check_file, groups=GROUPS), paths, chunksize=25)
+        results = pool.map(check_file, paths, chunksize=25)
         findings = list(chain.from_iterable(results))
     if not options.paths:
         with_findings = {finding.passage.path for finding in findings}

@@ -8,14 +8,14 @@ const parse = (text) => { const [r, g, b, a] = text.match(/[\d.]+/g).map(Number)
 const over = (top, below) => [0, 1, 2].map((n) => top[n] * top[3] + below[n] * (1 - top[3]));
 const behind = (element) => {
   const layers = [];
-  for (let each = element; each; each = each.parentElement) {
-    const colour = parse(getComputedStyle(each).backgroundColor);
+  for (let layer = element; layer; layer = layer.parentElement) {
+    const colour = parse(getComputedStyle(layer).backgroundColor);
     if (colour[3] > 0) layers.unshift(colour);
     if (colour[3] === 1) break;
   }
   return layers.reduce((below, top) => over(top, below), [255, 255, 255]);
 };
-const found = [];
+const contrasts = [];
 for (const element of document.querySelectorAll("body *")) {
   const own = [...element.childNodes].filter((node) => node.nodeType === 3);
   const text = own.map((node) => node.data.trim()).join("");
@@ -27,6 +27,6 @@ for (const element of document.querySelectorAll("body *")) {
   const ink = parse(element instanceof SVGElement ? style.fill : style.color);
   const [a, b] = [light(over(ink, back)), light(back)];
   const name = element.className.baseVal ?? element.className;
-  found.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), text.slice(0, 40), name]);
+  contrasts.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), text.slice(0, 40), name]);
 }
-return found;
+return contrasts;

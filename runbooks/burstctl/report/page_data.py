@@ -67,7 +67,7 @@ def build_page_data(fleet_report: FleetReport) -> dict[str, Any]:
         "noun": fleet_report.noun,
         "axis": [fleet_report.axis.start_s, fleet_report.axis.period_s, fleet_report.axis.count],
         "volumes": {name: [row[name] for row in rows] for name in names},
-        "told": {
+        "details": {
             resource_id: _detail_document(detail, fleet_report)
             for resource_id, detail in fleet_report.details.items()
         },
@@ -250,7 +250,7 @@ def _detail_document(detail: ResourceDetail, fleet_report: FleetReport) -> dict[
             for event in timeline.events
         ],
         "facts": [list(fact) for fact in resource_facts(decision, fleet_report)],
-        "story": [_activity_line(activity) for activity in reversed(detail.activities[-MAX_ACTIVITIES:])],
+        "history": [_activity_line(activity) for activity in reversed(detail.activities[-MAX_ACTIVITIES:])],
         "commands": [decision.recommendation.action]
         if decision.recommendation and is_command(decision.recommendation.action)
         else [],

@@ -2,10 +2,10 @@
 const [LEFT, TOP, LANES, RECENT] = [42, 55, 3, 6 * 3600];
 const NS = "http://www.w3.org/2000/svg";
 const draw = (tag, attributes = {}, ...children) => {
-  const made = document.createElementNS(NS, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
+  const node = document.createElementNS(NS, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
 };
 const shape = (level) => draw("svg", { class: `shape ${level}`, viewBox: "0 0 16 16", "aria-hidden": "true" },
   draw("use", { href: `#shape-${level}` }));
@@ -22,16 +22,16 @@ const decode = (text, scale = 1) => (text === "" ? [] : text.split(",").flatMap(
 
 // unbroken pieces of a line: a gap is never bridged; each value holds to the end of its period
 const pieces = (values, x, y) => {
-  const found = [];
+  const lines = [];
   let open = false;
   values.forEach((value, at) => {
     if (value === null) { open = false; return; }
-    if (!open) found.push([]);
-    found.at(-1).push([x(at), y(value)]);
+    if (!open) lines.push([]);
+    lines.at(-1).push([x(at), y(value)]);
     open = true;
-    if (values[at + 1] == null) found.at(-1).push([x(at + 1), y(value)]);
+    if (values[at + 1] == null) lines.at(-1).push([x(at + 1), y(value)]);
   });
-  return found;
+  return lines;
 };
 // a mean holds for the whole of its period: steps, no slopes
 const steps = (values, x, y) => pieces(values, (at) => at, (value) => value).map((piece) =>
@@ -45,83 +45,83 @@ const spark = (row) => {
   const values = decode(row.line, 10);
   const x = (at) => (at * width) / data.axis[2];
   const y = (value) => 2 + (100 - value) * (height - 4) / 100;
-  const made = draw("svg", { class: `spark ${row.level}`, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
-  made.append(draw("line", { class: "floor", x1: 0, x2: width, y1: height - 1, y2: height - 1 }));
+  const node = draw("svg", { class: `spark ${row.level}`, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
+  node.append(draw("line", { class: "floor", x1: 0, x2: width, y1: height - 1, y2: height - 1 }));
   for (const piece of pieces(values, x, y)) {
-    made.append(draw("polygon", { class: "area", points: under(piece, height - 1) }));
-    made.append(draw("polyline", { class: "line", points: points(piece) }));
+    node.append(draw("polygon", { class: "area", points: under(piece, height - 1) }));
+    node.append(draw("polyline", { class: "line", points: points(piece) }));
   }
-  return made;
+  return node;
 };
 
 const isUnread = (row) => data.unread.includes(row.id);
-// what a picture shows of a resource; of one that is not told at length, its balance alone
-const viewOf = (row) => data.told[row.id] ?? { axis: data.axis, end: data.now, balance: row.line, iops: "", unit: "", scale: 1, fan: null,
-  absent: isUnread(row) ? [[data.axis[0], data.now, "could not be read"]] : [], limits: [], stays: [], windows: [], holds: [], stalls: [], marks: [], facts: [], story: [] };
+// what a picture shows of a resource; if the page has no details of it, only its balance
+const viewOf = (row) => data.details[row.id] ?? { axis: data.axis, end: data.now, balance: row.line, iops: "", unit: "", scale: 1, fan: null,
+  absent: isUnread(row) ? [[data.axis[0], data.now, "could not be read"]] : [], limits: [], stays: [], windows: [], holds: [], stalls: [], marks: [], facts: [], history: [] };
 
 const STEPS = [300, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 const timeAxis = (from, to, x, width, y1, y2) => {
-  const step = STEPS.find((each) => (to - from) / each <= width / 64) ?? 1209600;
-  const made = draw("g", { class: "axis" });
+  const step = STEPS.find((value) => (to - from) / value <= width / 64) ?? 1209600;
+  const node = draw("g", { class: "axis" });
   for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
-    made.append(draw("line", { x1: x(at), x2: x(at), y1, y2 }));
+    node.append(draw("line", { x1: x(at), x2: x(at), y1, y2 }));
     if (x(at) < 16 || x(at) > width - 14) continue;
     const label = at % 86400 === 0 ? day(at) : step >= 86400 ? day(at) : clock(at);
-    made.append(draw("text", { x: x(at), y: y2 + 13, "text-anchor": "middle" }, label));
+    node.append(draw("text", { x: x(at), y: y2 + 13, "text-anchor": "middle" }, label));
   }
-  return made;
+  return node;
 };
 
 // stretches, each sort with its words at a height of its own: they may lie over each other
 const bands = (view, x, top, bottom) => {
-  const made = draw("g");
-  const band = (kind, lead, height, textAt, y = top) => ([from, to, words]) => {
+  const node = draw("g");
+  const band = (kind, lead, height, textAt, y = top) => ([from, to, label]) => {
     const [left, right] = [Math.max(x(from), LEFT), x(Math.min(to, view.end))];
     if (right - left < 0.5) return;
-    const text = `${lead}${words}`;
-    made.append(draw("rect", { class: `band ${kind}`, x: left, y, width: right - left, height },
+    const text = `${lead}${label}`;
+    node.append(draw("rect", { class: `band ${kind}`, x: left, y, width: right - left, height },
       draw("title", {}, text)));
-    if (right - left > text.length * 6 + 8) made.append(draw("text", { class: "said", x: left + 4, y: textAt }, text));
+    if (right - left > text.length * 6 + 8) node.append(draw("text", { class: "said", x: left + 4, y: textAt }, text));
   };
   view.absent.forEach(band("absent", "", bottom - top, bottom - 5));
   view.stays.forEach(band("stay", "on ", bottom - top, (top + bottom) / 2 + 4));
   view.stalls.forEach(band("stall", "stalled: ", bottom - top, bottom - 19));
   view.windows.forEach(band("window", "window ", 14, top + 11));
   view.holds.forEach(band("hold", "held by ", 14, top + 27, top + 16));
-  return made;
+  return node;
 };
 
 const fan = (view, x, y) => {
   const { from, pct, soonest, earliest, about, latest } = view.fan;
-  const made = draw("g", { class: "fan" });
+  const node = draw("g", { class: "fan" });
   const to = (at) => [[x(from), y(pct)], [x(at), y(0)]];
   const right = x(view.end);
   if (about !== null) {
     const slow = latest === null ? [[right, y(pct)], [right, y(0)]] : [[x(latest), y(0)]];
-    made.append(draw("polygon", { points: points([[x(from), y(pct)], ...slow, [x(earliest ?? about), y(0)]]) }));
-    made.append(draw("polyline", { class: "about", points: points(to(about)) }));
+    node.append(draw("polygon", { points: points([[x(from), y(pct)], ...slow, [x(earliest ?? about), y(0)]]) }));
+    node.append(draw("polyline", { class: "about", points: points(to(about)) }));
   }
-  if (soonest !== null) made.append(draw("polyline", { class: "bound", points: points(to(soonest)) }));
-  return made;
+  if (soonest !== null) node.append(draw("polyline", { class: "bound", points: points(to(soonest)) }));
+  return node;
 };
 
 // letters on lanes, the newest first; where all are taken a line alone stays, and its words are in the story
 const marks = (view, x, top, bottom) => {
-  const made = draw("g", { class: "marks" });
+  const node = draw("g", { class: "marks" });
   const free = Array(LANES).fill(Infinity);
-  for (const [at, letter, kind, says] of [...view.marks].reverse()) {
+  for (const [at, letter, kind, text] of [...view.marks].reverse()) {
     const place = x(at);
     if (place < LEFT) continue;
-    made.append(draw("line", { class: `mark ${kind}`, x1: place, x2: place, y1: top, y2: bottom }));
+    node.append(draw("line", { class: `mark ${kind}`, x1: place, x2: place, y1: top, y2: bottom }));
     const lane = free.findIndex((last) => last - place > 15);
     if (lane < 0) continue;
     free[lane] = place;
-    made.append(draw("g", { transform: `translate(${place} ${top - 8 - 15 * lane})` },
+    node.append(draw("g", { transform: `translate(${place} ${top - 8 - 15 * lane})` },
       draw("circle", { class: `mark ${kind}`, r: 7 }),
       draw("text", { "text-anchor": "middle", y: 4 }, letter),
-      draw("title", {}, `${when(at)} ${says}`)));
+      draw("title", {}, `${when(at)} ${text}`)));
   }
-  return made;
+  return node;
 };
 
 const picture = (row, width, isSmall, isNear = isSmall) => {
@@ -136,7 +136,7 @@ const picture = (row, width, isSmall, isNear = isSmall) => {
   const y = (pct) => top + (100 - pct) * (low - top) / 100;
   const nth = (at) => x(Math.min(start + at * period, data.now));
   const svg = draw("svg", { class: `picture ${row.level}`, viewBox: `0 0 ${width} ${bottom + 20}`, role: "img",
-    tabindex: isSmall ? -1 : 0, "aria-label": saidOf(row, balance) });
+    tabindex: isSmall ? -1 : 0, "aria-label": labelOf(row, balance) });
   const clip = draw("clipPath", { id: `clip-${isSmall ? "card" : "large"}-${row.id}` },
     draw("rect", { x: left, y: top - 2, width: width - left - 6, height: bottom - top + 4 }));
   const inside = draw("g", { "clip-path": `url(#${clip.id})` });
@@ -160,7 +160,7 @@ const picture = (row, width, isSmall, isNear = isSmall) => {
 
 const served = (view, iops, inside, svg, { x, nth, left, right, top, bottom }) => {
   const [lines, labels] = [draw("g", { class: "served" }), draw("g")];
-  const most = Math.max(view.limits.length ? 1 : 100, ...view.limits.map((limit) => limit[3]), ...iops.filter((each) => each !== null)) * 1.05;
+  const most = Math.max(view.limits.length ? 1 : 100, ...view.limits.map((limit) => limit[3]), ...iops.filter((value) => value !== null)) * 1.05;
   const y = (value) => bottom - value * (bottom - top) / most;
   for (const [from, to, sustained, ceiling] of view.limits) {
     for (const [kind, value] of [["ceiling", ceiling], ["baseline", sustained]]) {
@@ -182,7 +182,7 @@ const served = (view, iops, inside, svg, { x, nth, left, right, top, bottom }) =
   svg.append(labels);
 };
 
-const saidOf = (row, balance) => {
+const labelOf = (row, balance) => {
   const known = balance.filter((value) => value !== null);
   const span = `${when(data.since)} to ${when(data.now)} UTC`;
   if (!known.length) return `Burst balance, ${span}: ${isUnread(row) ? "could not be read" : "no datapoint"}`;

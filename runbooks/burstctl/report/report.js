@@ -1,16 +1,16 @@
 // The table, its filter and its keys, and a resource's page. Whatever names and tags say is set as text, never as markup.
 const $ = (id) => document.getElementById(id);
 const make = (tag, attributes = {}, ...children) => {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
 };
 const data = JSON.parse($("data").textContent);
 const rows = data.volumes.id.map((id, at) => ({ at, ...Object.fromEntries(
   Object.entries(data.volumes).map(([name, column]) => [name, column[at]])) }));
 const byId = new Map(rows.map((row) => [row.id, row]));
-const state = { sort: "level", isDown: false, levels: new Set(), shown: rows, active: 0, first: -1, last: -1, opener: null };
+const state = { sort: "level", isDown: false, levels: new Set(), visible: rows, active: 0, first: -1, last: -1, opener: null };
 const ROW = 52;
 const MOST_PRINTED = 1000;
 const [scroller, body, filter, dialog] = [$("scroller"), $("rows"), $("filter"), $("detail")];
@@ -22,22 +22,22 @@ const KEYS = { level: (row) => row.at, volume: title, balance: (row) => row.bala
 const collator = new Intl.Collator("en", { numeric: true });
 const compare = (a, b) => (typeof a === "string" ? collator.compare(a, b) : a - b);
 
-const wordsOf = (row) => (row.words ??= [row.id, row.name, row.level, row.type, row.bucket, row.instance, row.device, row.mode, row.mark,
+const searchedOf = (row) => (row.searched ??= [row.id, row.name, row.level, row.type, row.bucket, row.instance, row.device, row.mode, row.mark,
   row.empty_text, ...row.tags].join("\n").toLowerCase());
 const isWanted = (row, terms) => (state.levels.size === 0 || state.levels.has(row.level)) &&
-  terms.every((term) => (term.startsWith("-") ? !wordsOf(row).includes(term.slice(1)) : wordsOf(row).includes(term)));
+  terms.every((term) => (term.startsWith("-") ? !searchedOf(row).includes(term.slice(1)) : searchedOf(row).includes(term)));
 
 const update = () => {
   const terms = filter.value.toLowerCase().split(/\s+/).filter((term) => term && term !== "-");
   const key = KEYS[state.sort];
-  const found = rows.filter((row) => isWanted(row, terms)).map((row) => [key(row), row]);
+  const keyed = rows.filter((row) => isWanted(row, terms)).map((row) => [key(row), row]);
   const way = state.isDown ? -1 : 1;
-  found.sort(([a, left], [b, right]) => (a === null) - (b === null) || (a === null ? 0 : way * compare(a, b)) || left.at - right.at);
-  state.shown = found.map(([, row]) => row);
+  keyed.sort(([a, left], [b, right]) => (a === null) - (b === null) || (a === null ? 0 : way * compare(a, b)) || left.at - right.at);
+  state.visible = keyed.map(([, row]) => row);
   state.active = 0;
-  $("count").textContent = state.shown.length === rows.length ? `${number(rows.length)} ${data.noun}s`
-    : `${number(state.shown.length)} of ${number(rows.length)} ${data.noun}s`;
-  $("nothing").hidden = state.shown.length > 0;
+  $("count").textContent = state.visible.length === rows.length ? `${number(rows.length)} ${data.noun}s`
+    : `${number(state.visible.length)} of ${number(rows.length)} ${data.noun}s`;
+  $("nothing").hidden = state.visible.length > 0;
   for (const head of document.querySelectorAll("th[data-sort]")) {
     const isIt = head.dataset.sort === state.sort;
     head.setAttribute("aria-sort", !isIt ? "none" : state.isDown ? "descending" : "ascending");
@@ -47,11 +47,11 @@ const update = () => {
 };
 
 // rows are of one height, or what is drawn would not be what is scrolled to
-const clamped = (words) => make("span", { class: "clamped", title: words }, words);
+const clamped = (text) => make("span", { class: "clamped", title: text }, text);
 const line = (row, at) => {
   const cell = (kind, ...children) => make("td", { class: kind }, ...children);
   const link = make("a", { href: `#${row.id}`, tabindex: at === state.active ? 0 : -1, class: "open" }, title(row));
-  const made = make("tr", { "aria-rowindex": at + 2, "data-at": at },
+  const node = make("tr", { "aria-rowindex": at + 2, "data-at": at },
     cell("level", shape(row.level), make("span", { class: `word ${row.level}` }, row.level)),
     cell("volume", make("bdi", {}, link), make("span", { class: "sub" }, row.name ? row.id : "")),
     cell("balance", row.balance === null ? "" : `${row.balance.toFixed(1)} %`),
@@ -61,34 +61,34 @@ const line = (row, at) => {
     cell("gib", row.gib === null ? "" : number(row.gib), make("span", { class: "sub" }, row.gib === null ? "" : row.type)),
     cell("instance", row.gib === null ? row.type : row.instance, make("span", { class: "sub" }, row.bucket || row.device)),
     cell("mark", clamped(row.mark)));
-  return made;
+  return node;
 };
 
 // one cell alone: on narrow screens a table as wide as columns that are hidden would squeeze the others
 const spacer = (count) => {
-  const made = make("td");
-  made.style.height = `${count * ROW}px`;
-  return make("tr", { class: "spacer", "aria-hidden": "true" }, made);
+  const node = make("td");
+  node.style.height = `${count * ROW}px`;
+  return make("tr", { class: "spacer", "aria-hidden": "true" }, node);
 };
 const render = (isNew, all = false) => {
   const room = Math.ceil(innerHeight / ROW);
   const top = Math.floor(scroller.scrollTop / ROW);
   const first = all ? 0 : Math.max(0, top - 8);
-  const last = all ? Math.min(state.shown.length, MOST_PRINTED) : Math.min(state.shown.length, top + room + 8);
+  const last = all ? Math.min(state.visible.length, MOST_PRINTED) : Math.min(state.visible.length, top + room + 8);
   if (!isNew && first === state.first && last === state.last) return;
   [state.first, state.last] = [first, last];
   const hadFocus = body.contains(document.activeElement);
-  const lines = state.shown.slice(first, last).map((row, index) => line(row, first + index));
+  const lines = state.visible.slice(first, last).map((row, index) => line(row, first + index));
   if (!all && first > 0) lines.unshift(spacer(first));
-  if (!all && last < state.shown.length) lines.push(spacer(state.shown.length - last));
+  if (!all && last < state.visible.length) lines.push(spacer(state.visible.length - last));
   body.replaceChildren(...lines);
-  $("table").setAttribute("aria-rowcount", state.shown.length + 1);
+  $("table").setAttribute("aria-rowcount", state.visible.length + 1);
   if (hadFocus) body.querySelector("a[tabindex='0']")?.focus({ preventScroll: true });
 };
 
 const moveTo = (at) => {
-  if (!state.shown.length) return;
-  state.active = Math.min(Math.max(at, 0), state.shown.length - 1);
+  if (!state.visible.length) return;
+  state.active = Math.min(Math.max(at, 0), state.visible.length - 1);
   const [top, head] = [state.active * ROW, $("head").offsetHeight];
   if (top < scroller.scrollTop) scroller.scrollTop = top;
   if (top + ROW + head > scroller.scrollTop + scroller.clientHeight) {
@@ -114,21 +114,21 @@ const factsOf = (row) => [
   ...fact("Flip", row.mark),
   ...row.tags.flatMap((tag) => fact("Tag", tag)),
 ];
-const storyOf = (row) => viewOf(row).story.map(([at, letter, sort, said, details]) => make("li", {},
+const historyOf = (row) => viewOf(row).history.map(([at, letter, sort, text, details]) => make("li", {},
   make("time", {}, when(at)), make("span", { class: "letter" }, letter), make("span", { class: "sort" }, sort),
-  make("div", {}, make("bdi", {}, said), ...details.map((detail) => make("p", {}, detail)))));
+  make("div", {}, make("bdi", {}, text), ...details.map((detail) => make("p", {}, detail)))));
 const legendOf = (row) => {
   const view = viewOf(row);
   const minutes = Math.round(view.axis[1] / 60);
-  const found = [`Line: the lowest balance of each ${minutes < 60 ? `${minutes} min` : `${minutes / 60} h`}; a gap is no datapoint.`];
-  if (view.fan?.about != null) found.push("Right of now: dashed the forecast, shaded from the earliest to the latest.");
-  if (view.fan?.soonest != null) found.push("Dotted: no load can empty it sooner.");
-  if (view.limits.length) found.push(`${view.unit}: dashed the baseline, dotted the burst.`);
-  if (view.windows.length) found.push(`Boxes on top: ${[...new Set(view.windows.map(([, , name]) => `window ${name}`))].join(", ")}.`);
-  if (view.holds.length) found.push(`Dashed boxes: held by ${view.holds.map(([, , words]) => words).join("; ")}.`);
+  const sentences = [`Line: the lowest balance of each ${minutes < 60 ? `${minutes} min` : `${minutes / 60} h`}; a gap has no datapoint.`];
+  if (view.fan?.about != null) sentences.push("Right of now: dashed the forecast, shaded from the earliest to the latest.");
+  if (view.fan?.soonest != null) sentences.push("Dotted: no load can empty it sooner.");
+  if (view.limits.length) sentences.push(`${view.unit}: dashed the baseline, dotted the burst.`);
+  if (view.windows.length) sentences.push(`Boxes on top: ${[...new Set(view.windows.map(([, , name]) => `window ${name}`))].join(", ")}.`);
+  if (view.holds.length) sentences.push(`Dashed boxes: held by ${view.holds.map(([, , label]) => label).join("; ")}.`);
   const letters = new Map(view.marks.map(([, letter, kind]) => [letter, kind.replaceAll("_", " ")]));
-  if (letters.size) found.push(`${[...letters].map(([letter, kind]) => `${letter} ${kind}`).join(", ")}.`);
-  return found.join(" ");
+  if (letters.size) sentences.push(`${[...letters].map(([letter, kind]) => `${letter} ${kind}`).join(", ")}.`);
+  return sentences.join(" ");
 };
 
 const readable = (row, svg, output, left) => {
@@ -137,7 +137,7 @@ const readable = (row, svg, output, left) => {
   const [balance, iops] = [decode(view.balance, 10), decode(view.iops, view.scale)];
   const cursor = draw("line", { class: "cursor", y1: TOP, y2: svg.viewBox.baseVal.height - 20 });
   let at = balance.length - 1;
-  const tell = (index) => {
+  const showAt = (index) => {
     at = Math.min(Math.max(index, 0), balance.length - 1);
     const [from, value, rate] = [start + at * period, balance[at], iops[at]];
     const x = LEFT + (from + period / 2 - left) * (svg.viewBox.baseVal.width - LEFT - 6) / (view.end - left);
@@ -151,13 +151,13 @@ const readable = (row, svg, output, left) => {
     const box = svg.getBoundingClientRect();
     const place = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
     const pointed = left + (place - LEFT) * (view.end - left) / (svg.viewBox.baseVal.width - LEFT - 6);
-    tell(Math.floor((pointed - start) / period));
+    showAt(Math.floor((pointed - start) / period));
   });
   svg.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -12, PageDown: 12 }[event.key];
     if (!step) return;
     event.preventDefault();
-    tell(at + step);
+    showAt(at + step);
   });
 };
 
@@ -191,14 +191,14 @@ const copy = async (button) => {
 };
 
 const fill = (row) => {
-  const at = state.shown.indexOf(row);
+  const at = state.visible.indexOf(row);
   $("detail-level").replaceChildren(shape(row.level), make("span", { class: `word ${row.level}` }, row.level));
   $("detail-title").textContent = title(row);
   $("detail-id").textContent = row.id;
-  $("detail-place").textContent = at < 0 ? "" : `${number(at + 1)} of ${number(state.shown.length)}`;
+  $("detail-place").textContent = at < 0 ? "" : `${number(at + 1)} of ${number(state.visible.length)}`;
   $("detail-facts").replaceChildren(...factsOf(row));
-  $("detail-story").replaceChildren(...storyOf(row));
-  $("detail-story-none").hidden = viewOf(row).story.length > 0;
+  $("detail-story").replaceChildren(...historyOf(row));
+  $("detail-story-none").hidden = viewOf(row).history.length > 0;
   $("detail-commands").replaceChildren(...[...(viewOf(row).commands ?? []), `burstctl explain ${row.id} --region ${data.region}`,
     `burstctl history ${row.id} --region ${data.region}`].map(commandOf));
   $("detail-legend").textContent = legendOf(row);
@@ -213,14 +213,14 @@ const show = () => {
   const row = byId.get(location.hash.slice(1));
   if (!row) { if (dialog.open) dialog.close(); return; }
   if (!dialog.open) dialog.showModal();
-  const at = state.shown.indexOf(row);
+  const at = state.visible.indexOf(row);
   if (at >= 0) state.active = at;
   fill(row);
 };
 const go = (step) => {
-  const at = state.shown.indexOf(byId.get(location.hash.slice(1))) + step;
-  if (at < 0 || at >= state.shown.length) return;
-  history.replaceState(null, "", `#${state.shown[at].id}`);
+  const at = state.visible.indexOf(byId.get(location.hash.slice(1))) + step;
+  if (at < 0 || at >= state.visible.length) return;
+  history.replaceState(null, "", `#${state.visible[at].id}`);
   state.opener = null;
   show();
   dialog.scrollTop = 0;
@@ -238,7 +238,7 @@ document.addEventListener("click", (event) => {
 dialog.addEventListener("close", () => {
   if (byId.has(location.hash.slice(1))) history.replaceState(null, "", location.pathname + location.search);
   if (state.opener) state.opener.focus({ preventScroll: true });
-  else if (state.shown.length) moveTo(state.active);
+  else if (state.visible.length) moveTo(state.active);
 });
 dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
 $("near").addEventListener("click", () => {
@@ -252,8 +252,8 @@ scroller.addEventListener("scroll", () => requestAnimationFrame(() => render(fal
 addEventListener("resize", () => render(true));
 filter.addEventListener("input", update);
 body.addEventListener("click", (event) => {
-  const found = event.target.closest("tr[data-at]");
-  if (found && !event.target.closest("a") && getSelection().isCollapsed) location.hash = state.shown[found.dataset.at].id;
+  const tableRow = event.target.closest("tr[data-at]");
+  if (tableRow && !event.target.closest("a") && getSelection().isCollapsed) location.hash = state.visible[tableRow.dataset.at].id;
 });
 for (const head of document.querySelectorAll("th[data-sort] button")) {
   head.addEventListener("click", () => {
@@ -271,12 +271,12 @@ for (const chip of document.querySelectorAll("button[data-level]")) {
     update();
   });
 }
-for (const chip of document.querySelectorAll("button[data-deeds]")) {
+for (const chip of document.querySelectorAll("button[data-kind]")) {
   chip.addEventListener("click", () => {
     const isOn = chip.getAttribute("aria-pressed") !== "true";
     chip.setAttribute("aria-pressed", isOn);
-    const on = [...document.querySelectorAll("button[data-deeds][aria-pressed='true']")].map((each) => each.dataset.deeds);
-    for (const deed of document.querySelectorAll("li[data-deed]")) deed.hidden = on.length > 0 && !on.includes(deed.dataset.deed);
+    const on = [...document.querySelectorAll("button[data-kind][aria-pressed='true']")].map((button) => button.dataset.kind);
+    for (const item of document.querySelectorAll("li[data-activity]")) item.hidden = on.length > 0 && !on.includes(item.dataset.activity);
   });
 }
 
@@ -310,7 +310,7 @@ addEventListener("keydown", (event) => {
 addEventListener("beforeprint", () => {
   render(true, true);
   drawCards();
-  $("unprinted").hidden = state.shown.length <= MOST_PRINTED;
+  $("unprinted").hidden = state.visible.length <= MOST_PRINTED;
   for (const part of document.querySelectorAll("details:not([open])")) { part.open = true; part.dataset.forPrint = ""; }
 });
 addEventListener("afterprint", () => {

@@ -36,6 +36,20 @@ FORMER_NAMES = [
     "this = 1",
     "class Wishes: ...",
 ]
+FORMER_SETTINGS = [
+    ("alerts.yaml", "description: >-\n  Nobody\n  watches them.", "Nobody"),
+    ("values.yaml", "mode: observe  # nobody is alerted", "nobody"),
+    ("values.yml", 'note: "They are checked anew."', "anew"),
+    ("alerts.yaml", "note: |\n  They are\n  checked anew.", "anew"),
+    ("Makefile", "# what is not written is compiled anew\nall:\n\ttrue", "anew"),
+    ("Makefile", "all:\n\t@echo 'It is compiled anew'", "anew"),
+    ("pyproject.toml", 'ignore = [\n  "T201",  # the CDK shows it to whoever deploys\n]', "whoever"),
+    ("page.js", "const text = `${value}; a gap is no datapoint.`;", "is no datapoint"),
+    ("page.js", "// what is\n// no datapoint\nrun();", "is no datapoint"),
+    ("page.js", 'const text = "a gap is no datapoint";', "is no datapoint"),
+    ("page.html", "{% if x %}<p>Nobody is here</p>{% endif %}", "Nobody"),
+    ("page.html", '<button title="Nobody is here">OK</button>', "Nobody"),
+]
 FORMER_LONG_SENTENCE = """
 A volume that by its flip is what a person wants, or is on its way there, is not modified again:
 `burstctl flip VOLUME --for 6h`, or `--where … --for 6h` for a whole fleet, then only says in the ledger
@@ -104,6 +118,43 @@ def test_former_pages_are_found(word_list, page, phrase):
     assert any(problem.startswith(f'"{phrase}": ') for problem in problems), problems
 
 
+@pytest.mark.parametrize(("path", "text", "phrase"), FORMER_SETTINGS)
+def test_former_settings_scripts_and_templates_are_found(word_list, path, text, phrase):
+    [problem] = findings(word_list, passages.passages_of_tokens(path, text))
+    assert problem.startswith(f'"{phrase}": ')
+
+
+def test_passages_of_scripts_and_settings_have_their_line_and_are_apart():
+    script = "run();  // one\n// two\n//\n// three\nconst dryRun = /it is no word/;\n"
+    assert [
+        (passage.line, passage.group, passage.text)
+        for passage in passages.passages_of_tokens("page.js", script)
+    ] == [
+        (1, "names", "run"),
+        (1, "comments", "one two\n\nthree"),
+        (5, "names", "dry_run"),
+        (5, "strings", "/it is no word/"),
+    ]
+    settings = 'a = [  # one\n  "A1",  # two\n  "B2",  # three\n]\n'
+    assert [passage.text for passage in passages.passages_of_tokens("page.toml", settings)] == [
+        "one",
+        "two",
+        "three",
+    ]
+
+
+def test_names_of_scripts_are_found(word_list):
+    [problem] = findings(
+        word_list, passages.passages_of_tokens("page.js", "const viewOf = (row) => data.told;")
+    )
+    assert problem.startswith('name "told": ')
+
+
+@pytest.mark.parametrize("end", [".md", ".py", *passages.LEXERS])
+def test_files_of_each_kind_are_read(end):
+    assert any(path.endswith(end) for path in prose.tracked_files())
+
+
 @pytest.mark.parametrize("code", FORMER_NAMES)
 def test_former_names_are_found(word_list, code):
     problems = findings(word_list, passages.passages_of_python("tests/module.py", code))
@@ -160,14 +211,14 @@ def test_a_file_without_findings_is_read_again_only_if_it_changed(tmp_path, monk
     pages = [tmp_path / "good.md", tmp_path / "bad.md"]
     good, bad = map(str, pages)
     monkeypatch.setattr(prose, "CLEAN_FILES", tmp_path / "clean.json")
-    monkeypatch.setattr(prose, "tracked_files", lambda _: [good, bad])
+    monkeypatch.setattr(prose, "tracked_files", lambda: [good, bad])
     monkeypatch.setattr(prose, "ProcessPoolExecutor", ThreadPoolExecutor)
     monkeypatch.setattr("sys.argv", ["prose.py"])
     real = prose.check_file
 
-    def check_file(path, groups):
+    def check_file(path):
         read.append(path)
-        return real(path, groups)
+        return real(path)
 
     monkeypatch.setattr(prose, "check_file", check_file)
 

@@ -116,7 +116,7 @@ def test_the_urgent_are_reported_first_with_what_to_do(cli, lab, page):
     data = data_of(page)
     assert data["volumes"]["id"][:2] == [exhausted, critical]
     assert data["volumes"]["level"] == ["exhausted", "critical", "warning", "ok"]
-    facts = dict(data["told"][critical]["facts"])
+    facts = dict(data["details"][critical]["facts"])
     assert facts["Why"] == "at this pace it is empty within 15 min"
     assert facts["Reading"] == "1,782,000 credits, 60 s old"
 
@@ -130,7 +130,7 @@ def test_each_volume_has_its_balance_over_the_time_requested_and_gaps_stay_gaps(
     row = row_of(data, volume_id)
     assert row["balance"] == 33.0
     assert row["line"].startswith("x38,")
-    details = data["told"][volume_id]
+    details = data["details"][volume_id]
     assert details["axis"][1] == 60
     assert details["balance"].split(",")[1:4] == ["930", "900", "870"]
     assert "3000" in details["iops"]
@@ -149,7 +149,7 @@ def test_calm_volumes_cost_one_metric_each_and_those_that_matter_three(cli, lab,
     assert document["cost"]["usd"] == pytest.approx(0.00018)
     assert document["told_at_length"] == 2
     assert data_of(page)["volumes"]["name"][0] == "ci-7"
-    assert len(data_of(page)["told"]) == 2
+    assert len(data_of(page)["details"]) == 2
     assert "2 volumes that matter most" in visible_text(page)
 
 
@@ -191,7 +191,7 @@ def test_what_the_watchdog_did_and_refused_is_reported_with_its_reason_and_its_m
     assert money["flips_usd"] == pytest.approx(paid, abs=1e-3) == pytest.approx(float(usd), abs=1e-3)
     assert money["saved_by_returning_usd"] == pytest.approx(paid * 100 / 120, rel=1e-3)
     assert money["saved_on_cheaper_targets_usd"] == 0
-    letters = data_of(page)["told"][flipped]["story"]
+    letters = data_of(page)["details"][flipped]["history"]
     assert {"F", "T", "B", "G"} <= {letter for _, letter, *_ in letters}
 
 

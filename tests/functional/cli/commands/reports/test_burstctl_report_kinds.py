@@ -64,7 +64,7 @@ def test_every_kind_is_in_the_list_in_its_unit_and_with_its_picture(cli, page, d
     assert calm["level"] == "unknown"
     assert calm["empty_text"] == "cannot become empty"
 
-    picture = data["told"][INSTANCE]
+    picture = data["details"][INSTANCE]
     assert picture["axis"][1] == 300
     assert picture["unit"] == "IOPS"
     assert "4000x" in picture["iops"]
@@ -72,7 +72,7 @@ def test_every_kind_is_in_the_list_in_its_unit_and_with_its_picture(cli, page, d
     facts = dict(picture["facts"])
     assert facts["Reading"] == "5,676,000 operations, 5 min old"
     assert facts["Other bucket"].startswith("EBS throughput credits: 71.1 %, watch, in 3 h")
-    picture = data["told"][disk]
+    picture = data["details"][disk]
     assert (picture["unit"], picture["scale"], picture["limits"][0][2:]) == ("MiB/s", 10, [40, 250])
     assert "31x" in picture["iops"], "3.1 MiB/s"
 
@@ -83,7 +83,7 @@ def test_a_short_report_draws_an_instance_by_its_five_minutes(cli, page):
 
     data = data_of(page)
     assert data["axis"][1:] == [300, 12]
-    assert data["told"][INSTANCE]["axis"][1] == 300
+    assert data["details"][INSTANCE]["axis"][1] == 300
     assert ",x" not in row_of(data, INSTANCE)["line"][:20]
 
 
@@ -96,7 +96,7 @@ def test_the_history_of_an_instance_is_on_the_page(cli, page):
 
     assert (document["volumes"], document["resources"]) == (2, 6)
     assert document["by_level"]["warning"] == 1
-    history = data_of(page)["told"][INSTANCE]["story"]
+    history = data_of(page)["details"][INSTANCE]["history"]
     assert {kind for _, _, kind, *_ in history} >= {"by people", "level", "alerted"}
     assert f'<a href="#{INSTANCE}"><bdi>build-host</bdi></a>' in page.read_text()
-    assert "load test" in dict(data_of(page)["told"][INSTANCE]["facts"])["Hold"]
+    assert "load test" in dict(data_of(page)["details"][INSTANCE]["facts"])["Hold"]

@@ -72,7 +72,7 @@ def test_the_list_has_each_kind_in_its_unit(cli, page):
 def test_each_picture_has_the_unit_of_its_bucket(cli, page):
     cli.run("report", "--html", page)
 
-    details = data_of(page)["told"]
+    details = data_of(page)["details"]
     assert (details[HOME]["unit"], details[HOME]["scale"]) == ("metered MiB/s", 10)
     assert "400x" in details[HOME]["iops"], "40.0 MiB/s"
     assert details[HOME]["limits"][0][2:] == [2.8, 100]
@@ -94,6 +94,6 @@ def test_the_history_of_a_database_is_on_the_page(cli, page):
 
     assert (document["volumes"], document["resources"]) == (0, 5)
     assert document["by_level"]["exhausted"] == 1
-    details = data_of(page)["told"]
-    assert {kind for _, _, kind, *_ in details["db:orders"]["story"]} >= {"by people", "level", "alerted"}
+    details = data_of(page)["details"]
+    assert {kind for _, _, kind, *_ in details["db:orders"]["history"]} >= {"by people", "level", "alerted"}
     assert "migration" in dict(details["db:orders"]["facts"])["Hold"]
