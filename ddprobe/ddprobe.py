@@ -1544,7 +1544,7 @@ def read_text(path: str, most: int = 65536) -> str:
 
 
 def read_mounts() -> tuple[Mount, ...]:
-    """Read the mounts as this process has them; empty where /proc is not mounted."""
+    """Read the mounts as this process has them; empty if /proc is not mounted."""
     return parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
 
 

@@ -356,7 +356,7 @@ class AlertReader:
                 self.alerted_level, self.alerted_at_s = alert.level, alert.at_s
 
     def expected_alert(self, decision, now_s: int) -> bool | None:
-        """Whether an alert is due; None where either will do."""
+        """Whether an alert is due; None if either will do."""
         reason = decision.assessment.unknown_reason
         if decision.level.is_alerting:
             is_reminder_due = now_s - self.alerted_at_s >= POLICY.alerts.remind_every.total_seconds()

@@ -120,7 +120,7 @@ durations_min = st.one_of(
 
 
 def read(cron: str, zone: str, duration_min: int, name: str = "a") -> Window | None:
-    """The window, or None where it would overlap itself or never start."""
+    """The window, or None if it would overlap itself or never start."""
     setting = {"cron": cron, "zone": zone, "duration": f"{duration_min}m"}
     windows, faults = parse_windows({name: setting})
     for fault in faults:

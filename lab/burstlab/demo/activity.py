@@ -30,7 +30,7 @@ def refused_flips(entries: Iterable[LedgerEntry]) -> list[RefusedFlip]:
 
 
 def describe_last_event(entries: Sequence[LedgerEntry]) -> str:
-    """What happened last, with its time, in a few words; empty where nothing did."""
+    """What happened last, with its time, in a few words; empty if nothing did."""
     for entry in reversed(entries):
         if text := _describe_entry(entry):
             return f"{format_clock(entry.at_s)} {text}"

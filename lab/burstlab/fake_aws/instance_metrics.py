@@ -84,7 +84,7 @@ def _runs(instance: LabInstance, from_s: int, to_s: int) -> bool:
 
 
 def _aggregate(instance: LabInstance, metric: str, start_s: int, end_s: int) -> Aggregate | None:
-    """The interval in CloudWatch's terms, None where nothing is published."""
+    """The interval in CloudWatch's terms, None if nothing is published."""
     if metric in BALANCES:
         return _balance(instance, metric, start_s, end_s)
     starts_at_s = instance.starts_at_s

@@ -164,7 +164,7 @@ class Endpoint(BackgroundServer[BaseWSGIServer]):
         return self._send(response, start_response)
 
     def _own_response(self, call: Call) -> Response | None:
-        """The lab's own answer, or None where moto is to answer."""
+        """The lab's own answer, or None if moto is to answer."""
         if call.region and call.region not in _known_regions():
             message = f"Credential should be scoped to a valid Region, not {call.region!r}."
             return error_response(call, AwsError("AuthFailure", message, 401))

@@ -57,7 +57,7 @@ def _count_cells(outcomes: Iterable[RunOutcome]) -> defaultdict[tuple[str, str],
 
 
 def sum_cells(cells: Iterable[Sequence[int]]) -> list[int]:
-    """Cells put together; empty where all are."""
+    """Cells put together; empty if all are."""
     filled = [cell for cell in cells if cell]
     return [sum(cell[0] for cell in filled), sum(cell[1] for cell in filled)] if filled else []
 

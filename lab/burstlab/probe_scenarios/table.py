@@ -15,7 +15,7 @@ _ALARMS: Final = ("warn", "crit")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRun:
-    """What one run of the probe reported; ``truth`` is SICK, WELL, or None where neither would be wrong.
+    """What one run of the probe reported; ``truth`` is SICK, WELL, or None if neither would be wrong.
 
     ``reading`` is its JSON, empty if it printed nothing; ``is_about_tested_disk`` is whether it is about the
     disk under test.

@@ -18,7 +18,7 @@ _PERCENTILES: Final = (5, 50, 95)
 class ActionScore:
     """The outcome of a contender's flips.
 
-    ``avoided_pct`` is the share of the stalled seconds that the oracle avoids; None where it avoids none.
+    ``avoided_pct`` is the share of the stalled seconds that the oracle avoids; None if it avoids none.
     Of the ``needless_flips``, ``needless_free_flips`` are to what costs no more than gp2. ``usd`` is beyond
     gp2, without ``watching_usd``.
     """

@@ -78,7 +78,7 @@ def accepted_modifications(modifications: Sequence[Modification]) -> list[Accept
 
 
 def usd_over_gp2(case: Case, modifications: Sequence[AcceptedModification]) -> float:
-    """What the moves cost beyond gp2, to the end of the recording; negative where they save.
+    """What the moves cost beyond gp2, to the end of the recording; negative if they save.
 
     A new type is billed from the request for the modification on. Source: EBS user guide, "Modify a volume".
     """

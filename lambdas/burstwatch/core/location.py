@@ -3,7 +3,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsLocation:
-    """Where the watched resources are; ``account`` is None where it is not known."""
+    """Where the watched resources are; ``account`` is None if it is not known."""
 
     region: str
     account: str | None = None

@@ -249,7 +249,7 @@ class Collector:
         """What the instance of each volume allows, and why that could not be read, by volume id.
 
         A volume is in neither if EC2 shows no limits of its instance's type. A balance is the least of its
-        last few minutes; None where the instance has no such bucket, or where CloudWatch has no datapoint.
+        last few minutes; None if the instance has no such bucket, or if CloudWatch has no datapoint.
         """
         instances = {v.volume_id: v.instance_id for v in volumes if v.instance_id}
         result = self.ec2.instance_states(sorted(set(instances.values())))

@@ -175,11 +175,9 @@ class _Row:
         try:
             value = float(text)
         except ValueError:
-            raise self.fault(
-                name, f"a number from 0 to {maximum:g}, or empty where nothing is known"
-            ) from None
+            raise self.fault(name, f"a number from 0 to {maximum:g}, or empty if nothing is known") from None
         if not (isfinite(value) and 0 <= value <= maximum):
-            raise self.fault(name, f"a number from 0 to {maximum:g}, or empty where nothing is known")
+            raise self.fault(name, f"a number from 0 to {maximum:g}, or empty if nothing is known")
         return value
 
     def instant(self) -> int:

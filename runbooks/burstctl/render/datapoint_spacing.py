@@ -21,7 +21,7 @@ def recommended_metric_lag(spacing_s: float, age_s: float) -> timedelta:
 
 
 def describe_spacing(spacing_s: float | None) -> str:
-    """What datapoints further apart than a minute mean for alerts; empty where they are not."""
+    """What datapoints further apart than a minute mean for alerts; empty if they are not."""
     if spacing_s is None or spacing_s <= PERIOD_S:
         return ""
     spacing, later = format_duration(spacing_s), format_duration(spacing_s - PERIOD_S)

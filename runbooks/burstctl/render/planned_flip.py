@@ -88,7 +88,7 @@ class PlannedFlip:
 
     @property
     def earliest_return_at_s(self) -> int | None:
-        """When AWS's quota lets the watchdog bring it back; None where that is before it is to come back."""
+        """When AWS's quota lets the watchdog bring it back; None if that is before it is to come back."""
         return_after_s, now_s = self.plan.order.return_after_s, int(self.plan.context.now_s)
         modified_at_s = [
             *(modification.at_s for modification in self.recent_modifications),
@@ -101,7 +101,7 @@ class PlannedFlip:
 
     @property
     def undo(self) -> str | None:
-        """The command that takes it back; None where nothing is to be done."""
+        """The command that takes it back; None if nothing is to be done."""
         plan = self.plan
         if not self.is_wanted or plan.current is None:
             return None

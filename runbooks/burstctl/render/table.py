@@ -103,7 +103,7 @@ def wide_table(rows: Sequence[Row], notes: Sequence[str], *, width: int | None, 
     Args:
         rows: what to show.
         notes: what is not shown.
-        width: of the terminal; None where the output leads elsewhere.
+        width: of the terminal; None if the output leads elsewhere.
         bar: the characters of the balance bar from empty to full; None for no bar.
     """
     is_full = width is None or width >= _FULL_FORECAST_COLUMNS

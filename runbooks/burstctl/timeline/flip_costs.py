@@ -20,7 +20,7 @@ FLIP_ENTRY_KINDS: Final = frozenset({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlipCost:
-    """A stay away from what the volume was, and what it costs more a month; negative where it costs less.
+    """A stay away from what the volume was, and what it costs more a month; negative if it costs less.
 
     It is billed from ``started_at_s`` on, to ``ended_at_s`` (None: it lasts). ``has_returned``: by a return
     of ours, so that it might as well have been left where it was, until it went again at

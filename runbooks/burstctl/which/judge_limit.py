@@ -85,7 +85,7 @@ def judge_credits(
 ) -> Limit:
     """Credits; ``baseline`` is what applies without them, and ``proof`` says why they cannot run out.
 
-    ``exceeded`` is CloudWatch's check of the limit, None where it has none. ``unit`` is that of the baseline
+    ``exceeded`` is CloudWatch's check of the limit, None if it has none. ``unit`` is that of the baseline
     and the load, if it is not that of the bucket.
     """
     unit = unit or assessment.kind.rate_unit

@@ -18,6 +18,8 @@ FORMER_PROSE = [
     ('raise TypeError("what is no text cannot be told")', "is no text"),
     ('"""No volume that may be moved runs dry, or is told as dry."""', "runs dry"),
     ("# This is told once a day.", "told"),
+    ('"""The account; None where it is not known."""', "None where"),
+    ('raise ValueError("a number, or empty where nothing is known")', "empty where"),
     ('option("--for", help="Bring it back after so long, 1m to 30d.")', "so long"),
     ('option("--since", help="Only what happened in so long, such as 6h or 7d.")', "so long"),
 ]

@@ -142,7 +142,7 @@ class DeployedFunctions:
         return runtime
 
     def invoke(self, verb: str, event: Any) -> InvocationOutput:
-        """Invoke a function; what it wrote is kept in ``last`` also where it fails."""
+        """Invoke a function; what it wrote is kept in ``last`` also if it fails."""
         self._stdout.seek(0)
         self._stdout.truncate()
         result: Any = None

@@ -34,4 +34,4 @@ class Demand:
     def __post_init__(self) -> None:
         for peak in (self.peak_iops, self.peak_throughput_mib_s):
             if peak is not None and not (isfinite(peak) and peak >= 0):
-                raise ValueError(f"a peak of {peak} cannot be; give 0 or more, or None where not measured")
+                raise ValueError(f"a peak of {peak} cannot be; give 0 or more, or None if not measured")

@@ -24,7 +24,7 @@ class Recommendation:
     """``action`` is a command to paste, or a sentence where no command helps; ``target`` is None then.
 
     The last of its ``reasons`` has the price, and the ``caveat``: what the modifications of the day change.
-    ``settled_target`` has the target's price; None where the target may yet change: with a caveat it is a
+    ``settled_target`` has the target's price; None if the target may yet change: with a caveat it is a
     substitute, and without operations its demand is not known. ``instance_effect`` says which bucket of its
     instance the change makes the next to be empty. ``cautions`` are what to know before the command is run.
     """

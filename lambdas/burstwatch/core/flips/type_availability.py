@@ -33,14 +33,14 @@ _OUTPOST_REASONS: Final = {
 
 
 def placement_of(volume: Volume) -> str | None:
-    """The Outpost or else the zone of a volume, as its refusals are filed; None where AWS names neither."""
+    """The Outpost or else the zone of a volume, as its refusals are filed; None if AWS names neither."""
     if volume.outpost_arn:
         return f"outpost {volume.outpost_arn.rpartition('/')[2]}"
     return f"zone {volume.zone}" if volume.zone else None
 
 
 def remember_refusal(volume: Volume, kind: VolumeType, reason: str, now_s: float) -> Change | None:
-    """What to commit after AWS has refused a type where this volume is; None where the place is not known."""
+    """What to commit after AWS has refused a type where this volume is; None if the place is not known."""
     return _remember(volume, EntryKind.REFUSED, {"volume_type": str(kind), "reason": reason}, now_s)
 
 

@@ -62,7 +62,7 @@ _VOCABULARY: Final = Vocabulary(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageLoad:
-    """What was measured recently; None where it was not.
+    """What was measured recently; None if it was not.
 
     ``peak_mib_s`` is the highest ReadThroughput + WriteThroughput, in MiB/s. If it ``was_throttled`` at some
     time of the day, because credits of the storage or the class were empty, more may have been wanted.

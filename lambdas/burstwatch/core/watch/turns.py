@@ -18,7 +18,7 @@ def in_turn(items: Sequence[T], tick_at_s: int) -> list[T]:
     """The items in their order, as on a ring, from the one whose turn it is.
 
     ``in_turn("abc", 60)`` is ``["b", "c", "a"]``.
-    Steps of the golden ratio reach all of them soon, also where passes are minutes apart.
+    Steps of the golden ratio reach all of them soon, even if passes are minutes apart.
     """
     offset = int(turn_of(tick_at_s) * len(items))
     return [*items[offset:], *items[:offset]]

@@ -48,7 +48,7 @@ def second_ledger(ledger, path):
 
 
 def test_a_state_that_an_older_burstwatch_wrote_is_read_as_it_was_meant(ledger):
-    """It wrote every field that was not None, also where it was the default."""
+    """It wrote every field that was not None, also if it was the default."""
     body = (
         '{"volume_id":"vol-0a","revision":7,"level":"ok","level_since_s":0,"unknown_reason":"detached",'
         '"alerted_level":"warning","gap_alerted":false,"balance_pct":31.5}'

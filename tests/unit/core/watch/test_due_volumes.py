@@ -169,7 +169,7 @@ def test_a_volume_with_a_telemetry_gap_stays_in_the_sweep():
 
 @pytest.mark.parametrize("size_gib", [100, 2_000])
 def test_a_volume_in_modification_is_evaluated_by_every_sweep(size_gib):
-    # Also where it grows to a size that cannot run out of credits: it may not earn as that yet.
+    # Also if it grows to a size that cannot run out of credits: it may not earn as that yet.
     volume = a_volume(size_gib, volume_id="vol-watched")
     for tick_s in range(NOON, NOON + 3 * TICK_S, TICK_S):
         roster = a_roster(volume, tick_s=tick_s - TICK_S)
