@@ -21,13 +21,12 @@ from burstwatch.core.policy.windows import (
     Window,
     WindowPhase,
     manual_stop_at,
-    next_occurrence,
-    occurrence_at,
     occurrences,
     parse_windows,
     to_mapping,
     window_state,
 )
+from support.window_occurrences import next_occurrence, occurrence_at
 
 DAY_MIN = 24 * 60
 WEEKS_MIN = 21 * DAY_MIN

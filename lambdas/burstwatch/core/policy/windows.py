@@ -279,17 +279,6 @@ def occurrences(window: Window, since: datetime) -> Iterator[TimeInterval]:
     return (interval for interval in intervals if interval.end_at > since)
 
 
-def occurrence_at(window: Window, now: datetime) -> TimeInterval | None:
-    """The scheduled occurrence that runs at ``now``; None if no occurrence does."""
-    first = next(occurrences(window, now), None)
-    return first if first and first.start_at <= now else None
-
-
-def next_occurrence(window: Window, now: datetime) -> TimeInterval | None:
-    """The first scheduled occurrence that starts after ``now``, up to ``SEARCH_YEARS`` ahead."""
-    return next((interval for interval in occurrences(window, now) if interval.start_at > now), None)
-
-
 def window_state(
     windows: Windows,
     names: Collection[str],

@@ -13,8 +13,6 @@ from burstwatch.core.policy.windows import (
     expected_flip_duration,
     flip_lead,
     manual_stop_at,
-    next_occurrence,
-    occurrence_at,
     occurrences,
     parse_windows,
     to_mapping,
@@ -24,6 +22,7 @@ from burstwatch.core.policy.windows import (
     window_state,
 )
 from support.builders.core_values import a_volume
+from support.window_occurrences import next_occurrence, occurrence_at
 
 BERLIN = "Europe/Berlin"
 NEW_YORK = "America/New_York"
