@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "burstwatch.page/v1"
 STDOUT: Final = Path("-")
-_DEFAULT_DAY: Final = timedelta(hours=24)
 
 
 @click.command(
