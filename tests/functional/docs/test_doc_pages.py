@@ -45,16 +45,15 @@ PLANNED_JOBS = [
     "BeforeAuto",
     "ChoosingAnInstanceType",
     "CreditResetExperiment",
-    "DatabaseWithoutCredits",
     "EtcdOnGp2",
-    "FileSystemWithoutCredits",
-    "InstanceCredits",
     "LessIoInstead",
     "MovingToGp3",
     "Uninstall",
     "WhichLimit",
 ]
 """Pages for what is done by day, and not because of an alert."""
+RESOURCE_PAGES = ["DatabaseWithoutCredits", "FileSystemWithoutCredits", "InstanceCredits"]
+"""What the alerts of volumes mean for other resources."""
 
 
 def rows_of(text):
@@ -63,7 +62,7 @@ def rows_of(text):
     return {name: row for row in rows for name in re.findall(r"`(\w+)`", row[0])}
 
 
-@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *PLANNED_JOBS])
+@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *RESOURCE_PAGES, *PLANNED_JOBS])
 def test_each_alert_alarm_and_job_has_a_page_of_its_name_with_every_section(kind):
     lines = (RUNBOOKS / f"{kind}.md").read_text().splitlines()
     assert lines[0] == f"# {kind}"
@@ -71,27 +70,32 @@ def test_each_alert_alarm_and_job_has_a_page_of_its_name_with_every_section(kind
     assert [line.removeprefix("## ") for line in lines if line.startswith("## ")] == expected
 
 
-@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *PLANNED_JOBS])
+@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *RESOURCE_PAGES, *PLANNED_JOBS])
 def test_each_page_begins_with_what_to_do_now(kind):
     above, _, _ = (RUNBOOKS / f"{kind}.md").read_text().partition("\n## ")
     assert f"# {kind}\n\n**Now:** " in above
     assert len(above.splitlines()) <= 6, "it is read at three in the morning, on a telephone"
 
 
-@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *PLANNED_JOBS])
+@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *RESOURCE_PAGES, *PLANNED_JOBS])
 def test_each_page_has_a_command_within_its_first_screen(kind):
     first_screen = (RUNBOOKS / f"{kind}.md").read_text().splitlines()[:SCREEN_LINES]
     assert any(COMMAND.search(line) for line in first_screen)
 
 
-@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *PLANNED_JOBS])
+@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *RESOURCE_PAGES, *PLANNED_JOBS])
 def test_each_alert_alarm_and_job_is_in_the_index_with_a_first_command(kind):
     [row] = [line for line in INDEX.splitlines() if line.startswith(f"| [{kind}]({kind}.md) |")]
     assert re.search(r"\| `(burstctl|aws) [^`]+` \|$", row)
 
 
 def test_no_page_is_about_an_alert_or_alarm_that_is_not_there():
-    assert {page.stem for page in PAGES} - {"README"} == {*map(str, AlertKind), *ALARMS, *PLANNED_JOBS}
+    assert {page.stem for page in PAGES} - {"README"} == {
+        *map(str, AlertKind),
+        *ALARMS,
+        *RESOURCE_PAGES,
+        *PLANNED_JOBS,
+    }
 
 
 def for_people(guard):
