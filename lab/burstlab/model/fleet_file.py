@@ -179,13 +179,13 @@ def _add_instances(path: str, entry: object, starts_at: datetime, fleet: FleetDe
     instance_type = fields.get("instance_type")
     if instance_type is not None and instance_type not in instance_types():
         raise FleetFileError(
-            f"{path}.instance_type is {_format_value(instance_type)}, which EC2 does not have; see `aws ec2 "
+            f"{path}.instance_type is {format_value(instance_type)}, which EC2 does not have; see `aws ec2 "
             "describe-instance-types`"
         )
     for _ in range(count):
         instance_id = fields.get("instance_id", f"i-0{len(fleet.instances) + 1:016x}")
         if any(instance_id == known.instance_id for known in fleet.instances if "instance_id" in fields):
-            raise FleetFileError(f"{path}: there is an instance {_format_value(instance_id)} already")
+            raise FleetFileError(f"{path}: there is an instance {format_value(instance_id)} already")
         try:
             instance = LabInstance(
                 **{"tags": {}, **fields, "instance_id": instance_id},
@@ -220,7 +220,7 @@ def _parse_volume(path: str, entry: object, starts_at: datetime) -> Iterator[Lab
 
 def _parse_fields(path: str, entry: object, known: Sequence[str], example: str) -> dict[str, Any]:
     if not isinstance(entry, Mapping):
-        raise FleetFileError(f"{path} is {_format_value(entry)}; it must be a mapping such as {example}")
+        raise FleetFileError(f"{path} is {format_value(entry)}; it must be a mapping such as {example}")
     unknown = [str(key) for key in entry if key not in known]
     if unknown:
         unknown_key = sanitise(unknown[0], _MAX_VALUE_CHARS)
@@ -230,7 +230,7 @@ def _parse_fields(path: str, entry: object, known: Sequence[str], example: str) 
 
 def _check_count(path: str, count: int, resource_id: str | None, name: str) -> None:
     if count > _MAX_COUNT:
-        raise FleetFileError(f"{path}.count is {_format_value(count)}; it must be {_MAX_COUNT:,} at most")
+        raise FleetFileError(f"{path}.count is {format_value(count)}; it must be {_MAX_COUNT:,} at most")
     if count > 1 and resource_id is not None:
         raise FleetFileError(f"{path}: count is {count} with one {name}; leave one of them out")
 
@@ -258,11 +258,11 @@ def _check_value(path: str, key: str, value: Any) -> Any:
     else:
         is_valid, expected = isinstance(value, str), "text"
     if not is_valid:
-        raise FleetFileError(f"{path} is {_format_value(value)}; it must be {expected}")
+        raise FleetFileError(f"{path} is {format_value(value)}; it must be {expected}")
     return tuple(value) if key == "instance_ids" else value
 
 
-def _format_value(value: object) -> str:
+def format_value(value: object) -> str:
     """The value as text; only the type of a collection, because aliases can make it endless."""
     text = f"a {type(value).__name__}" if isinstance(value, list | Mapping | set) else repr(value)
     return sanitise(text, _MAX_VALUE_CHARS)
@@ -270,10 +270,10 @@ def _format_value(value: object) -> str:
 
 def _check_tags(path: str, tags: object) -> dict[str, str]:
     if not isinstance(tags, Mapping):
-        raise FleetFileError(f"{path} is {_format_value(tags)}; it must be a mapping of text to text")
+        raise FleetFileError(f"{path} is {format_value(tags)}; it must be a mapping of text to text")
     for key, value in tags.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise FleetFileError(
-                f"{path}.{_format_value(key)} is {_format_value(value)}; it must be text: put it in quotes"
+                f"{path}.{format_value(key)} is {format_value(value)}; it must be text: put it in quotes"
             )
     return dict(tags)

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
 
 from burstlab.model.database import LabDatabase
 from burstlab.model.file_system import LabFileSystem
-from burstlab.model.fleet_file import FleetFileError, load_document
+from burstlab.model.fleet_file import FleetFileError, format_value, load_document
 from burstlab.model.loads.load_parser import parse_load
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import sanitise
@@ -58,11 +58,11 @@ def _entries(path: Path, document: object, name: str) -> Iterator[tuple[str, Map
     if entries is None:
         return
     if not isinstance(entries, list):
-        raise FleetFileError(f"{path}: {name} is {_format_value(entries)}; it must be a list")
+        raise FleetFileError(f"{path}: {name} is {format_value(entries)}; it must be a list")
     for number, entry in enumerate(entries):
         where = f"{path}: {name}[{number}]"
         if not isinstance(entry, Mapping):
-            raise FleetFileError(f"{where} is {_format_value(entry)}; it must be a mapping")
+            raise FleetFileError(f"{where} is {format_value(entry)}; it must be a mapping")
         yield where, entry
 
 
@@ -114,24 +114,18 @@ def _check(where: str, types: Mapping[str, tuple[type, ...]], key: object, value
     matches = type(value) in accepted or (float in accepted and type(value) is int)
     if not matches:
         expected = " or ".join(_EXPECTED[kind] for kind in accepted)
-        raise FleetFileError(f"{where} is {_format_value(value)}; it must be {expected}")
+        raise FleetFileError(f"{where} is {format_value(value)}; it must be {expected}")
 
 
 def _check_tags(where: str, tags: object) -> None:
     if not isinstance(tags, Mapping):
-        raise FleetFileError(f"{where} is {_format_value(tags)}; it must be a mapping of text to text")
+        raise FleetFileError(f"{where} is {format_value(tags)}; it must be a mapping of text to text")
     for key, value in tags.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise FleetFileError(
-                f"{where}.{_format_key(key)} is {_format_value(value)}; it must be text: put it in quotes"
+                f"{where}.{_format_key(key)} is {format_value(value)}; it must be text: put it in quotes"
             )
 
 
 def _format_key(key: object) -> str:
     return sanitise(str(key), _MAX_VALUE_CHARS)
-
-
-def _format_value(value: object) -> str:
-    """The value as text; only the type of a collection, because aliases can make it endless."""
-    text = f"a {type(value).__name__}" if isinstance(value, list | Mapping | set) else repr(value)
-    return sanitise(text, _MAX_VALUE_CHARS)

@@ -16,6 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from burstwatch.adapters.aws.botocore_hooks import paginate
+from burstwatch.adapters.aws.descriptions import read_mappings
 from burstwatch.adapters.aws.errors import AWS_ERRORS, AwsFailure, FailureKind, error_codes, to_aws_failure
 from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.text import sanitise
@@ -276,7 +277,7 @@ def _merge_pages(pages: Iterable[Mapping[str, Any]]) -> _Response:
     response = _Response()
     for page in pages:
         response.messages += _message_texts(page)
-        for entry in _mappings(page, "MetricDataResults"):
+        for entry in read_mappings(page, "MetricDataResults"):
             result = response.by_id.setdefault(str(entry.get("Id", "")), _QueryResult())
             times, values = entry.get("Timestamps", ()), entry.get("Values", ())
             is_paired = isinstance(times, list | tuple) and isinstance(values, list | tuple)
@@ -287,20 +288,10 @@ def _merge_pages(pages: Iterable[Mapping[str, Any]]) -> _Response:
     return response
 
 
-def _mappings(document: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """The elements of a list that are mappings: botocore does not check the types in a JSON response."""
-    entries = document.get(name)
-    return (
-        [entry for entry in entries if isinstance(entry, Mapping)]
-        if isinstance(entries, list | tuple)
-        else []
-    )
-
-
 def _message_texts(document: Mapping[str, Any]) -> list[str]:
     texts = (
         f"{message.get('Code', '')}: {message.get('Value', '')}"
-        for message in _mappings(document, "Messages")
+        for message in read_mappings(document, "Messages")
     )
     return [sanitise(text, _MAX_MESSAGE_CHARS) for text in texts]
 

@@ -153,7 +153,7 @@ def read_nested(description: Description, name: str) -> Description:
 
 
 def read_mappings(description: Description, name: str) -> list[Description]:
-    """The elements of a list that are mappings."""
+    """The elements of a list that are mappings: botocore does not check the types in a JSON response."""
     entries = description.get(name)
     return (
         [entry for entry in entries if isinstance(entry, Mapping)]
