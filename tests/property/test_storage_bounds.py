@@ -11,8 +11,9 @@ from burstlab.model.file_system import BUCKET, LabFileSystem
 from burstlab.model.fleet import LabFleet
 from burstlab.model.instances.instance_types import ebs_limits
 from burstlab.model.loads.load import Cycle, SizedLoad
+from burstwatch.core.buckets.units import GIB
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
-from burstwatch.core.efs.efs_bucket import GIB, efs_bucket
+from burstwatch.core.efs.efs_bucket import efs_bucket
 from burstwatch.core.rds.rds_buckets import class_buckets, storage_bucket
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

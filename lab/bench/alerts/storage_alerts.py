@@ -54,7 +54,8 @@ from burstlab.score.job import find_lead_s
 from burstwatch.core.assessment.resource import AdvisedResource
 from burstwatch.core.assessment.resource_buckets import bucket_or_unknown
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
-from burstwatch.core.efs.efs_bucket import EFS_BYTES, GIB, MIB
+from burstwatch.core.buckets.units import GIB, MIB
+from burstwatch.core.efs.efs_bucket import EFS_BYTES
 from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import Policy

@@ -21,11 +21,12 @@ sys.path.insert(0, str(ROOT))
 
 from burstctl.init.monthly_cost import SMALL_GIB, StackResources, list_monthly_costs  # noqa: E402
 from burstwatch.core.buckets.bucket import Bucket, BucketKind  # noqa: E402
+from burstwatch.core.buckets.units import GIB  # noqa: E402
 from burstwatch.core.ebs.gp2_bucket import EBS_IO, gp2_bucket  # noqa: E402
 from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT, hdd_bucket  # noqa: E402
 from burstwatch.core.ebs.sizing import InstanceLimits  # noqa: E402
 from burstwatch.core.ebs.volume import baseline_iops  # noqa: E402
-from burstwatch.core.efs.efs_bucket import EFS_BYTES, GIB, efs_bucket  # noqa: E402
+from burstwatch.core.efs.efs_bucket import EFS_BYTES, efs_bucket  # noqa: E402
 from burstwatch.core.instances.instance_buckets import (  # noqa: E402
     INSTANCE_IO,
     INSTANCE_THROUGHPUT,

@@ -7,9 +7,10 @@ from typing import Final
 
 from burstlab.model.instances.instance_types import ebs_limits
 from burstwatch.core.buckets.bucket import Bucket
+from burstwatch.core.buckets.units import GIB, MIB
 from burstwatch.core.durations import DAY_S
 from burstwatch.core.ebs.volume import baseline_iops
-from burstwatch.core.efs.efs_bucket import GIB, MIB, efs_bucket
+from burstwatch.core.efs.efs_bucket import efs_bucket
 from burstwatch.core.resource_type import DATABASE_PREFIX
 from burstwatch.core.tag_keys import CRITICAL, MODE, TARGET, WINDOW
 

@@ -14,10 +14,10 @@ from burstlab.model.metered_resource import MeteredResource
 from burstlab.model.minute_history import MINUTE_S, RETENTION_MINUTES, MinuteHistory, MinuteRun
 from burstlab.model.settings import LabSettings
 from burstlab.model.volume import MetricFault
+from burstwatch.core.buckets.units import MIB
 from burstwatch.core.ebs.volume import CREDITS_PER_PCT
 
 _KIB: Final = 1_024
-_MIB: Final = 2**20
 _METERED_READ_SHARE: Final = 1 / 3
 _FIVE_MINUTES_S: Final = 300
 _QUARTER_HOUR_S: Final = 900
@@ -73,7 +73,7 @@ def _of_operations(total_kib: float, operations: float) -> Aggregate:
 
 
 def _credit_balance(_: SimulatedFileSystem, run: MinuteRun, __: int) -> Aggregate:
-    return _balance(run, _MIB, whole=True)
+    return _balance(run, MIB, whole=True)
 
 
 def _metered_bytes(_: SimulatedFileSystem, run: MinuteRun, __: int) -> Aggregate:

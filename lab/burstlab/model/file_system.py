@@ -18,7 +18,8 @@ from burstlab.model.metered_resource import METERED_MIB, CreditPool, Limit, Mete
 from burstlab.model.minute_history import MinuteHistory
 from burstlab.model.settings import LabSettings
 from burstlab.model.volume import check_tags
-from burstwatch.core.efs.efs_bucket import GIB, MIB, efs_bucket, limit_when_empty_per_s
+from burstwatch.core.buckets.units import GIB, MIB
+from burstwatch.core.efs.efs_bucket import efs_bucket, limit_when_empty_per_s
 from burstwatch.core.errors import BurstwatchError
 
 BUCKET: Final = "efs-bytes"

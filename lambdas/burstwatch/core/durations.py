@@ -7,6 +7,9 @@ from typing import Final
 MINUTE_S: Final = 60
 HOUR_S: Final = 60 * MINUTE_S
 DAY_S: Final = 24 * HOUR_S
+MINUTE: Final = timedelta(minutes=1)
+HOUR: Final = timedelta(hours=1)
+DAY: Final = timedelta(days=1)
 _UNIT_SECONDS: Final = {"s": 1, "m": MINUTE_S, "h": HOUR_S, "d": DAY_S}
 _DURATION = re.compile(r"([0-9]{1,6})([smhd])")
 

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
+from burstwatch.core.durations import MINUTE_S
 from burstwatch.core.ledger.ledger import TickKind
 from burstwatch.core.text import format_instant
 from burstwatch.engine.reconcile_pass import reconcile_open_flips
@@ -17,8 +18,6 @@ from burstwatch.handlers.runtime import (
     limit_to_invocation,
 )
 from burstwatch.wiring.observability import Field, Metric, Telemetry, with_telemetry
-
-_MINUTE_S: Final = 60  # a tick is named after the start of its minute; Scheduler fires anywhere in it
 
 
 @with_telemetry
@@ -49,7 +48,8 @@ def run(event: Any, runtime: FunctionRuntime, telemetry: Telemetry, *, wall_s: f
             "late tick: only open flips are reconciled", fields | {Field.LATE_S: event_time.late_s}
         )
         return emit_pass_telemetry(reconcile_open_flips(services, now_s=event_time.now_s), telemetry)
-    tick_at_s = int(event_time.scheduled_at_s) // _MINUTE_S * _MINUTE_S
+    # a tick is named after the start of its minute; Scheduler fires anywhere in it
+    tick_at_s = int(event_time.scheduled_at_s) // MINUTE_S * MINUTE_S
     report = run_tick(services, tick_at_s=tick_at_s, now_s=event_time.now_s, kind=kind)
     if report is None:
         telemetry.info("tick already claimed", fields)

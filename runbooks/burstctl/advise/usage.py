@@ -3,16 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Final
 
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.buckets.units import MIB
 from burstwatch.core.durations import DAY_S, HOUR_S
 from burstwatch.core.ebs.demand import THROTTLED_SHARE
 from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.volume import Volume, baseline_iops
-
-MIB: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

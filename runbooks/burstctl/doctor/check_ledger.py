@@ -11,10 +11,10 @@ from burstctl.doctor.sqlite_inspect import LedgerFile, inspect_ledger_file
 from burstctl.render.pass_summary import describe_hold
 from burstwatch.adapters.aws.errors import AwsError, FailureKind, translate_errors
 from burstwatch.adapters.ledger.sqlite_schema import SCHEMA_VERSION, recovery_step
+from burstwatch.core.buckets.units import MIB
 from burstwatch.wiring.bootstrap import ledger_origin
 from burstwatch.wiring.settings import LedgerAddress, LedgerKind
 
-_MIB: Final = 2**20
 _DOCS_PAGE: Final = "docs/deploying.md"
 _MAX_HOLDS: Final = 5  # the screen is for faults; assess lists all holds
 
@@ -68,7 +68,7 @@ def judge_missing_file(path: Path, *, can_be_created: bool) -> Finding:
 
 def judge_file(path: Path, file: LedgerFile) -> Iterator[Finding]:
     """A file that is whole, of a schema that is known, and can be written to."""
-    summary = f"sqlite:{path}, schema {file.schema}, {file.size_bytes / _MIB:,.1f} MiB"
+    summary = f"sqlite:{path}, schema {file.schema}, {file.size_bytes / MIB:,.1f} MiB"
     if file.faults:
         yield broken(f"sqlite:{path} is damaged: {'; '.join(file.faults)}", fix=recovery_step(path))
     elif file.schema > SCHEMA_VERSION:

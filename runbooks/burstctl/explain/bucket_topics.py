@@ -12,9 +12,8 @@ from burstwatch.core.assessment.drain_cause import find_drain
 from burstwatch.core.assessment.severity import NEAR_EMPTY_FACTOR, SETTLING_TIME, Level, explain_level
 from burstwatch.core.buckets.forecast import EXTRAPOLATION_FACTOR, DrainRate, Forecast, describe_trend
 from burstwatch.core.buckets.series import PERIOD_S
-from burstwatch.core.buckets.units import BYTES, format_limit
+from burstwatch.core.buckets.units import BYTES, MIB, format_limit
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
-from burstwatch.core.efs.efs_bucket import MIB
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import format_duration, format_relative_time, format_time, rounded_or_none

@@ -12,6 +12,7 @@ from burstwatch.adapters.aws.ec2 import parse_ebs_limits
 from burstwatch.adapters.aws.errors import AwsError, FailureKind, translate_errors
 from burstwatch.adapters.aws.metric_history import DATAPOINTS_PER_S
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.buckets.units import MIB
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
@@ -23,7 +24,6 @@ PERIOD_S: Final = 300
 METRIC_LAG_S: Final = 600
 """The last ten minutes may be incomplete. AWS documents no delay."""
 
-_BYTES_PER_MIB: Final = 2**20
 _LOAD_METRICS: Final = ("EBSReadOps", "EBSWriteOps", "EBSReadBytes", "EBSWriteBytes")
 _TYPES_PER_PAGE: Final = 100
 """The largest page of DescribeInstanceTypes (EC2 API reference)."""
@@ -150,7 +150,7 @@ def read_metrics(
                 start_s,
                 PERIOD_S,
                 read_ops[start_s] + write_ops[start_s],
-                (read_bytes[start_s] + write_bytes[start_s]) / _BYTES_PER_MIB,
+                (read_bytes[start_s] + write_bytes[start_s]) / MIB,
             )
             for start_s in starts_s
         ],

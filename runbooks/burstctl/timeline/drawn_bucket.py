@@ -8,7 +8,7 @@ from burstwatch.core.assessment.resource import AdvisedResource, Resource
 from burstwatch.core.assessment.resource_buckets import find_bucket, rate_when_empty_per_s, started_at
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.buckets.units import BYTES
+from burstwatch.core.buckets.units import BYTES, MIB
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.ebs.volume import Volume
@@ -18,8 +18,6 @@ from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import instance_bucket
 from burstwatch.core.resource_type import subject_of
-
-_BYTES_PER_MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,8 +159,8 @@ def drawn_bucket(assessment: Assessment) -> DrawnBucket:
 
 
 def _scale_of(kind: BucketKind) -> int:
-    return _BYTES_PER_MIB if kind.unit == BYTES else 1
+    return MIB if kind.unit == BYTES else 1
 
 
 def _to_mib(sums: Series, share: float = 1) -> Series:
-    return replace(sums, values=tuple(value * share / _BYTES_PER_MIB for value in sums.values))
+    return replace(sums, values=tuple(value * share / MIB for value in sums.values))

@@ -22,11 +22,12 @@ from burstctl.which.limit import Limit, LimitKind, LimitState
 from burstwatch.core.assessment.assess import STOPPED_STATES, Assessment, UnknownReason
 from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.buckets.series import PERIOD_S, Series, sum_of
+from burstwatch.core.buckets.units import MIB
 from burstwatch.core.ebs.hdd_bucket import HDD_RATES
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_ceiling import VolumeCeiling, ceiling_of
-from burstwatch.core.efs.efs_bucket import MIB, limit_when_empty_per_s, no_bucket_reason
+from burstwatch.core.efs.efs_bucket import limit_when_empty_per_s, no_bucket_reason
 from burstwatch.core.efs.file_system import GENERAL_PURPOSE, FileSystem
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_KINDS, drain_proof
@@ -44,7 +45,6 @@ from burstwatch.core.rds.rds_buckets import (
 
 _MAX_INSTANCE_AGE_S: Final = 20 * 60
 """The same for metrics of five minutes."""
-_BYTES_PER_MIB: Final = 2**20
 
 
 _NO_HISTORY: Final = MetricHistory(period_s=PERIOD_S)
@@ -413,4 +413,4 @@ def _host(report: HostReport, scope: Scope) -> Limit:
 
 
 def _in_mib(sums: Series) -> Series:
-    return Series(sums.starts_at_s, tuple(value / _BYTES_PER_MIB for value in sums.values), sums.period_s)
+    return Series(sums.starts_at_s, tuple(value / MIB for value in sums.values), sums.period_s)

@@ -3,7 +3,8 @@
 import pytest
 
 from burstwatch.core.buckets.bucket import Bucket
-from burstwatch.core.efs.efs_bucket import EFS_BYTES, GIB, efs_bucket
+from burstwatch.core.buckets.units import GIB
+from burstwatch.core.efs.efs_bucket import EFS_BYTES, efs_bucket
 from burstwatch.core.rds.rds_buckets import RDS_IO
 from support.bench_loader import load_bench
 

@@ -12,6 +12,7 @@ from hashlib import sha256
 from sys import float_info
 from typing import Any, Final, NoReturn, Self, TypeAlias
 
+from burstwatch.core.durations import MINUTE_S
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause
 from burstwatch.core.parsing import DocumentReader
@@ -24,7 +25,6 @@ MAX_BODY_BYTES: Final = 25_000
 _MAX_SHOWN_CHARS: Final = 60  # one quoted value; a message may have several faults
 _MAX_ERROR_CHARS: Final = 900  # all faults of a message together
 _VOLUME_ID_PATTERN: Final = re.compile(r"vol-[0-9a-f]{8,17}")
-_MINUTE_S: Final = 60
 
 _URGENCY_PARTS: Final = 5  # at most: the level, two times, the balance and the ID
 _INFINITIES: Final = ({"float": "inf"}, {"float": "-inf"})
@@ -58,7 +58,7 @@ class FlipRequest:
         Because of the minute, a request that was given up or refused can be sent again a minute later.
         Source: the SQS developer guide, "Using the message deduplication ID".
         """
-        parts = (self.volume_id, str(self.direction), str(self.requested_at_s // _MINUTE_S))
+        parts = (self.volume_id, str(self.direction), str(self.requested_at_s // MINUTE_S))
         return sha256("\n".join(parts).encode()).hexdigest()
 
     def to_body(self) -> str:

@@ -17,6 +17,7 @@ from burstwatch.core.assessment.severity import BALANCE_REASON, PACE_REASON, Lev
 from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.buckets.sparkline import describe_balance_history
 from burstwatch.core.buckets.units import BYTES, format_drain, format_limit, format_size
+from burstwatch.core.durations import MINUTE_S
 from burstwatch.core.ebs.display_name import claim_of, cluster_of, display_name_of
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
 from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT, HDD_RATES
@@ -63,7 +64,6 @@ _UNUSED_REASONS: Final = (
 )
 """An alert that ends for one of these did not end with a better balance; None: it is not watched any more."""
 _COMMAND_PREFIXES: Final = ("aws ", "burstctl ")
-_MINUTE_S: Final = 60
 _FAR_ESTIMATE_S: Final = 2 * 3600
 """Farther off than this, the estimate matters less than the bound and comes second."""
 
@@ -603,7 +603,7 @@ def format_forecast(forecast: Mapping[str, Any]) -> str | None:
     bound = f"{format_time(to_epoch_s(soonest), now_s)} UTC"
     if estimate is None:
         trend = describe_trend(forecast.get("drain_per_s"))
-        is_close = forecast["soonest_empty_s"] < _MINUTE_S
+        is_close = forecast["soonest_empty_s"] < MINUTE_S
         return trend if is_close else f"{trend}; not empty before {bound}"
     time_to_empty_s = forecast["time_to_empty_s"]
     about = (

@@ -13,13 +13,13 @@ from burstwatch.core.assessment.drain_cause import (
     find_drain,
     measure_operations,
 )
+from burstwatch.core.durations import MINUTE_S
 from burstwatch.core.text import format_instant, format_time, tenths_or_none
 
 _EXACT_BELOW_KIB: Final = 10
 """A judgement: below this, a decimal place makes a difference."""
 _NEARLY_ALL_PCT: Final = 99.5
 """A share that would be rounded to 100 % although it is not all."""
-_MINUTE_S: Final = 60
 _MAJORITY_SHARE: Final = 0.75
 """Where a smaller share of a drain's operations is known, they say nothing of its beginning."""
 
@@ -99,7 +99,7 @@ def format_drain_start(episode: DrainEpisode | None, *, now_s: float) -> list[st
 def _format_known_period(drain: Mapping[str, Any]) -> str:
     """What the operations are of: the whole drain, or what is known of the end of a long one."""
     minutes = drain["served_min"]
-    if minutes * _MINUTE_S >= _MAJORITY_SHARE * drain["lasted_s"]:
+    if minutes * MINUTE_S >= _MAJORITY_SHARE * drain["lasted_s"]:
         return "since then"
     return "in its last minute" if minutes == 1 else f"in its last {minutes} min"
 

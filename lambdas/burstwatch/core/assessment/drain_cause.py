@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from burstwatch.core.buckets.series import PERIOD_S, Series
+from burstwatch.core.durations import DAY_S
 
 COMPARED_DAYS: Final = 7
 """Earlier days that are compared: a week contains each weekday once."""
@@ -22,7 +23,6 @@ CloudWatch keeps one-minute datapoints for 15 days. Source: the CloudWatch user 
 OPERATIONS_HISTORY_S: Final = 3600
 """How far back operations and bytes are read, by the minute: a full bucket lasts half an hour at least."""
 
-_DAY_S: Final = 24 * 3600
 _KIB: Final = 2**10
 _EMPTY_PCT: Final = 1.0
 """A bucket with at most this balance counts as empty: from there on its balance hardly falls further."""
@@ -212,9 +212,9 @@ def compare_same_hour(days: Series, episode: DrainEpisode) -> SameHourHistory | 
     ):
         return None
     # A balance that falls at any hour also falls at this one: other hours of the same days are the control.
-    same_hour = [_has_matching_drain(days, episode, day * _DAY_S) for day in range(1, COMPARED_DAYS + 1)]
+    same_hour = [_has_matching_drain(days, episode, day * DAY_S) for day in range(1, COMPARED_DAYS + 1)]
     other_hours = [
-        _has_matching_drain(days, episode, day * _DAY_S + hours_s)
+        _has_matching_drain(days, episode, day * DAY_S + hours_s)
         for day in range(1, COMPARED_DAYS + 1)
         for hours_s in _OTHER_HOUR_OFFSETS_S
     ]

@@ -43,6 +43,7 @@ from typing import Final
 
 from burstwatch.core.buckets.bucket import Bucket
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.durations import MINUTE_S
 
 HORIZONS_MIN: Final = (3, 5, 10, 15, 20, 30, 45, 60)
 """Minutes over which a drain is measured: at least three, because one minute is too noisy to predict by.
@@ -56,7 +57,6 @@ EXTRAPOLATION_FACTOR: Final = 3
 CONFIRMATION_FACTOR: Final = 0.5
 """A drain is confirmed for at most this share of its duration: see ``docs/decisions/0015``."""
 
-_MINUTE_S: Final = 60
 # A pause of the last 20 minutes speaks against a drain that lasted an hour; an older one does not.
 _SHORT_HORIZON_S: Final = 20 * 60
 # Full burst empties 30 % of a bucket in ten minutes: a shorter span would follow every pause of the load.
@@ -143,7 +143,7 @@ def drain_rates_by_horizon(balance: Series, bucket: Bucket) -> tuple[DrainRate, 
     least_per_s = max(_MIN_DRAIN_PER_S, bucket.capacity / _LONGEST_DRAIN_S)
     rates_by_duration: dict[int, DrainRate] = {}
     for minutes in HORIZONS_MIN:
-        horizon_s = minutes * _MINUTE_S * bucket.time_scale
+        horizon_s = minutes * MINUTE_S * bucket.time_scale
         if horizon_s < _MIN_PERIODS * balance.period_s:
             continue
         earlier = balance.newest_at_or_before(newest.start_at_s - horizon_s)
@@ -233,7 +233,7 @@ def forecast(balance: Series, *, bucket: Bucket, age_s: float) -> Forecast:
 
 def _five_minute_rate(drain_rates: tuple[DrainRate, ...], time_scale: int) -> DrainRate | None:
     """The drain over about five minutes, or over the longest horizon if the samples do not reach so far."""
-    least_s = _STEADY_DRAIN_MIN * _MINUTE_S * time_scale
+    least_s = _STEADY_DRAIN_MIN * MINUTE_S * time_scale
     longer = (drain_rate for drain_rate in drain_rates if drain_rate.duration_s >= least_s)
     return next(longer, drain_rates[-1] if drain_rates else None)
 

@@ -5,14 +5,14 @@ from typing import Final
 BYTES: Final = "bytes"
 BYTES_PER_S: Final = "bytes/s"
 
-_MIB: Final = 2**20
-_GIB: Final = 2**30
-_TIB: Final = 2**40
+MIB: Final = 2**20
+GIB: Final = 2**30
+TIB: Final = 2**40
 
 
 def format_rate(bytes_per_s: float) -> str:
     """``2.8 MiB/s``, ``37 MiB/s``, ``0.05 MiB/s``."""
-    mib_s = bytes_per_s / _MIB
+    mib_s = bytes_per_s / MIB
     is_whole = mib_s == round(mib_s) or round(mib_s, 1) >= 10  # noqa: PLR2004 - digits that matter
     digits = 0 if is_whole else 1 if mib_s >= 1 else 2
     return f"{mib_s:,.{digits}f} MiB/s"
@@ -20,9 +20,9 @@ def format_rate(bytes_per_s: float) -> str:
 
 def format_size(size_bytes: float) -> str:
     """``1.05 TiB``, ``310 GiB``, ``0.5 GiB``."""
-    if size_bytes >= _TIB:
-        return f"{size_bytes / _TIB:,.2f} TiB"
-    gib = size_bytes / _GIB
+    if size_bytes >= TIB:
+        return f"{size_bytes / TIB:,.2f} TiB"
+    gib = size_bytes / GIB
     return f"{gib:,.{0 if gib >= 10 or gib == round(gib) else 1}f} GiB"  # noqa: PLR2004 - digits that matter
 
 

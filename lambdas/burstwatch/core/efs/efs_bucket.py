@@ -21,6 +21,7 @@ A full bucket of a small file system was seen at 2,308,974,418,330 bytes, which 
 from typing import Final
 
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
+from burstwatch.core.buckets.units import GIB, MIB, TIB
 from burstwatch.core.efs.file_system import FileSystem
 
 _PERIOD_S: Final = 600
@@ -41,9 +42,6 @@ EFS_BYTES: Final = BucketKind(
 EFS_KINDS: Final = (EFS_BYTES,)
 
 KIB: Final = 2**10
-MIB: Final = 2**20
-GIB: Final = 2**30
-TIB: Final = 2**40
 
 READ_SHARE: Final = 1 / 3
 """The share of read bytes that is metered; bytes that are written are metered whole."""

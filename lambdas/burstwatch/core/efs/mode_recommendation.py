@@ -31,18 +31,11 @@ from datetime import date
 from math import ceil, isfinite
 from typing import Final
 
-from burstwatch.core.buckets.units import format_rate
+from burstwatch.core.buckets.units import GIB, MIB, format_rate
 from burstwatch.core.definition import DefinitionChange, Vocabulary, change_definition
 from burstwatch.core.durations import DAY_S, HOUR_S
 from burstwatch.core.ebs.pricing import HOURS_PER_MONTH
-from burstwatch.core.efs.efs_bucket import (
-    GIB,
-    MIB,
-    baseline_per_s,
-    efs_bucket,
-    limit_when_empty_per_s,
-    metered,
-)
+from burstwatch.core.efs.efs_bucket import baseline_per_s, efs_bucket, limit_when_empty_per_s, metered
 from burstwatch.core.efs.file_system import AVAILABLE, GENERAL_PURPOSE, FileSystem, ThroughputMode
 from burstwatch.core.text import format_usd
 

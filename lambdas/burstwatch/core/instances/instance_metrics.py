@@ -5,12 +5,12 @@ from typing import Final
 
 from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.buckets.series import PERIOD_S, Series, sum_of
+from burstwatch.core.buckets.units import MIB
 from burstwatch.core.durations import DAY_S
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO
 from burstwatch.core.instances.larger_type import InstanceLoad
 from burstwatch.core.metric_spec import MetricSpec
 
-_BYTES_PER_MIB: Final = 2**20
 _PERIOD_S: Final = INSTANCE_IO.period_s
 
 INSTANCE_SPAN_S: Final = DAY_S + 3 * _PERIOD_S
@@ -46,9 +46,7 @@ class InstanceMetrics:
         if kind is INSTANCE_IO:
             return sum_of(self.read_ops, self.write_ops)
         total = sum_of(self.read_bytes, self.write_bytes)
-        return Series(
-            total.starts_at_s, tuple(value / _BYTES_PER_MIB for value in total.values), total.period_s
-        )
+        return Series(total.starts_at_s, tuple(value / MIB for value in total.values), total.period_s)
 
     def since(self, at_s: float) -> "InstanceMetrics":
         """Without what is older, such as that of another type, before the instance was launched."""

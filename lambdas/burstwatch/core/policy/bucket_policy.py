@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Final
 
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
+from burstwatch.core.durations import MINUTE
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
 from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT
 from burstwatch.core.efs.efs_bucket import EFS_BYTES
@@ -12,7 +13,6 @@ from burstwatch.core.policy.policy import CadencePolicy, LevelPolicy, Policy, Te
 from burstwatch.core.policy.resources import EbsPolicy, EfsPolicy, InstancePolicy, ResourcesPolicy
 from burstwatch.core.rds.rds_buckets import RDS_IO, RDS_KINDS
 
-_MINUTE: Final = timedelta(minutes=1)
 _EFS_FOCUS: Final = timedelta(minutes=15)
 """A judgement: the longest wait in focus of a bucket that lasts hours."""
 _WITHOUT_VOLUMES: Final = ResourcesPolicy(ebs=EbsPolicy(watch=False), instance=InstancePolicy(watch=True))
@@ -76,7 +76,7 @@ def _lead_of(policy: Policy, kind: BucketKind, bucket: Bucket) -> timedelta:
     metric_lag = thresholds.metric_lag if thresholds else cadence.metric_lag
     lasts = timedelta(seconds=bucket.credits_in(cadence.watch_below_pct) / bucket.highest_drain_per_s)
     fitting = lasts - cadence.sweep_tick - metric_lag - cadence.tick_slack
-    return min(wanted, max(_MINUTE, fitting // _MINUTE * _MINUTE))
+    return min(wanted, max(MINUTE, fitting // MINUTE * MINUTE))
 
 
 def _make_policy(policy: Policy, kind: BucketKind, lead: timedelta) -> Policy:

@@ -3,16 +3,16 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from itertools import count
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from burstwatch.core.durations import DAY
 from burstwatch.core.policy.timezones import first_instant, parse_zone
 
 ALWAYS: Final = "always"
 
-_DAY: Final = timedelta(days=1)
 _MIDNIGHT: Final = time(0)
 _WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _TEXT = re.compile(r"(\S+) +(\d\d:\d\d)-(\d\d:\d\d) +(\S+)", re.ASCII)
@@ -50,15 +50,15 @@ class ChangeHours:
 
     def opens_at(self, now: datetime) -> datetime:
         """The next instant in UTC at which it is open; ``now`` if it is open already."""
-        yesterday = now.astimezone(self.zone).date() - _DAY
+        yesterday = now.astimezone(self.zone).date() - DAY
         openings = self._openings(yesterday)
         return next(max(now.astimezone(UTC), start_at) for start_at, end_at in openings if end_at > now)
 
     def _openings(self, first: date) -> Iterator[tuple[datetime, datetime]]:
         """When it opens and closes, from the day ``first`` on; a day that skips these hours is left out."""
-        for day in (first + number * _DAY for number in count()):
+        for day in (first + number * DAY for number in count()):
             if day.isoweekday() in self.days:
-                last = day if self.start < self.end else day + _DAY
+                last = day if self.start < self.end else day + DAY
                 start_at = first_instant(datetime.combine(day, self.start), self.zone)
                 end_at = first_instant(datetime.combine(last, self.end), self.zone)
                 if start_at < end_at:

@@ -8,10 +8,11 @@ from datetime import date, time, timedelta
 from itertools import chain, pairwise
 from typing import Final
 
+from burstwatch.core.durations import DAY
+
 SEARCH_YEARS: Final = 40
 """How far the next occurrence is searched: the longest wait for a 29 February on a given weekday."""
 
-_DAY: Final = timedelta(days=1)
 _LEAP_YEAR: Final = 2000
 _CRON_PART = re.compile(r"(?:\*|(\w{1,3})(?:-(\w{1,3}))?)(?:/([1-9]\d?))?", re.ASCII)
 _MONTHS: Final = ("", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -51,7 +52,7 @@ class CronSchedule:
         """A time between two starts, in local time, below the duration; None if none is so short."""
         starts = [timedelta(hours=at.hour, minutes=at.minute) for at in self.times]
         overnight = starts[0] - starts[-1]
-        days = self.days_from(date(_LEAP_YEAR, 1, 1)) if duration > _DAY + overnight else ()
+        days = self.days_from(date(_LEAP_YEAR, 1, 1)) if duration > DAY + overnight else ()
         waits = chain(
             (later - earlier for earlier, later in pairwise(starts)),
             (later - earlier + overnight for earlier, later in pairwise(days)),

@@ -15,7 +15,7 @@ from functools import partial
 from math import ceil
 from typing import Any, Final, Self
 
-from burstwatch.core.durations import format_duration_literal, parse_duration
+from burstwatch.core.durations import DAY, HOUR, MINUTE, format_duration_literal, parse_duration
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import ReturnMode
 from burstwatch.core.ebs.volume import (
@@ -61,9 +61,6 @@ A focus tick also takes over a sweep tick that was lost. Source: the EventBridge
 
 _WINDOWS: Final = "windows"
 _RESOURCES: Final = "resources"
-_DAY: Final = timedelta(days=1)
-_MINUTE: Final = timedelta(minutes=1)
-_HOUR: Final = timedelta(hours=1)
 _ZERO: Final = timedelta(0)
 _MAX_RESERVED_PCT: Final = 90.0
 """Beyond this, windows and critical volumes would have no room in the caps."""
@@ -176,7 +173,7 @@ class CadencePolicy:
         "CloudWatch shows a minute this long after its start, at the latest",
     )
     # EventBridge Scheduler starts a schedule at any time within its minute.
-    tick_slack: timedelta = setting(parse_duration, _MINUTE, "the longest delay of a tick")
+    tick_slack: timedelta = setting(parse_duration, MINUTE, "the longest delay of a tick")
     # For a person to read the alert and flip. A longer lead means shorter sweep intervals for every volume.
     act_lead: timedelta = setting(
         parse_duration,
@@ -201,19 +198,19 @@ class CadencePolicy:
     def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
         for name, duration, minimum, minimum_text in (
-            ("metric_lag", self.metric_lag, _MINUTE, "1m, the minute being measured"),
+            ("metric_lag", self.metric_lag, MINUTE, "1m, the minute being measured"),
             ("tick_slack", self.tick_slack, FOCUS_TICK, "1m, the next focus tick takes over a lost one"),
-            ("act_lead", self.act_lead, _MINUTE, "1m"),
+            ("act_lead", self.act_lead, MINUTE, "1m"),
             ("focus_at_most", self.focus_at_most, FOCUS_TICK, "1m, the focus tick"),
         ):
             if duration < minimum:
                 duration_text = format_duration_literal(duration)
                 yield Fault(f"cadence.{name}", f"{duration_text} is too short; at least {minimum_text}")
         sweep_tick = format_duration_literal(self.sweep_tick)
-        if self.sweep_tick < _MINUTE or self.sweep_tick % _MINUTE or _DAY % self.sweep_tick:
+        if self.sweep_tick < MINUTE or self.sweep_tick % MINUTE or DAY % self.sweep_tick:
             reason = f"{sweep_tick} must be whole minutes that divide a day, such as 5m"
             yield Fault("cadence.sweep_tick", reason)
-        if not self.sweep_tick <= self.sweep_at_most <= _DAY:
+        if not self.sweep_tick <= self.sweep_at_most <= DAY:
             sweep_text = format_duration_literal(self.sweep_at_most)
             yield Fault("cadence.sweep_at_most", f"{sweep_text} must be from sweep_tick {sweep_tick} to 1d")
         if not self.watch_below_pct < self.calm_from_pct:
@@ -262,7 +259,7 @@ class TelemetryPolicy:
 
     def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
-        if not self.too_new <= self.gap_after <= _DAY:
+        if not self.too_new <= self.gap_after <= DAY:
             yield Fault(
                 "telemetry.gap_after",
                 f"{format_duration_literal(self.gap_after)} must be from too_new"
@@ -314,7 +311,7 @@ class LevelPolicy:
                 yield Fault(
                     f"levels.{upper}", f"{_format_value(high)} must be above {lower} {_format_value(low)}"
                 )
-        if not 3 * _MINUTE <= self.refilling_for <= timedelta(minutes=30):
+        if not 3 * MINUTE <= self.refilling_for <= timedelta(minutes=30):
             yield Fault(
                 "levels.refilling_for",
                 f"{format_duration_literal(self.refilling_for)} must be from 3m to 30m, as far as a sweep's"
@@ -422,7 +419,7 @@ class FlipPolicy:
 
     def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
-        yield from range_faults("flip.cooldown", self.cooldown, _ZERO, _DAY)
+        yield from range_faults("flip.cooldown", self.cooldown, _ZERO, DAY)
         limits = {VolumeType.IO1: self.io1_iops_limit, VolumeType.IO2: self.io2_iops_limit}
         limit, minimum = limits.get(self.target), TYPE_LIMITS[self.target].min_iops
         if limit is not None and limit < minimum:
@@ -457,11 +454,11 @@ class FlipBackPolicy:
     # enough.
     calm_below_pct: float = setting(parse_pct, 50.0, "calm is demand below this share of the gp2 baseline")
     # A return needs one of the four modifications of the day, so it must be worth it.
-    dwell: timedelta = setting(parse_duration, _HOUR, "the least time on the target")
+    dwell: timedelta = setting(parse_duration, HOUR, "the least time on the target")
 
     def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
-        yield from range_faults("flip_back.calm_for", self.calm_for, timedelta(minutes=5), _DAY)
+        yield from range_faults("flip_back.calm_for", self.calm_for, timedelta(minutes=5), DAY)
         if self.calm_below_pct <= 0:
             yield Fault(
                 "flip_back.calm_below_pct",

@@ -9,15 +9,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from burstwatch.core.durations import parse_duration
+from burstwatch.core.durations import DAY, HOUR, MINUTE, parse_duration
 from burstwatch.core.ebs.volume import BURSTABLE_TYPES
 from burstwatch.core.parsing import Fault
 from burstwatch.core.policy.parsing import parse_flag, range_faults, setting
 from burstwatch.core.resource_type import ResourceType
 
-_MINUTE: Final = timedelta(minutes=1)
-_HOUR: Final = timedelta(hours=1)
-_DAY: Final = timedelta(days=1)
 _SEPARATOR: Final = re.compile(r"[,\s]+")
 
 _PERSON_LEAD: Final = timedelta(minutes=30)
@@ -50,7 +47,7 @@ class EbsPolicy:
 
     def faults(self) -> Iterator[Fault]:
         """Settings out of their range."""
-        yield from range_faults("resources.ebs.act_lead", self.act_lead, _MINUTE, _DAY)
+        yield from range_faults("resources.ebs.act_lead", self.act_lead, MINUTE, DAY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +76,9 @@ class InstancePolicy:
     def faults(self) -> Iterator[Fault]:
         """Settings out of their range."""
         path = "resources.instance"
-        yield from range_faults(f"{path}.metric_lag", self.metric_lag, 5 * _MINUTE, _HOUR)
-        yield from range_faults(f"{path}.act_lead", self.act_lead, _MINUTE, _DAY)
-        yield from range_faults(f"{path}.critical_within", self.critical_within, _MINUTE, 30 * _MINUTE)
+        yield from range_faults(f"{path}.metric_lag", self.metric_lag, 5 * MINUTE, HOUR)
+        yield from range_faults(f"{path}.act_lead", self.act_lead, MINUTE, DAY)
+        yield from range_faults(f"{path}.critical_within", self.critical_within, MINUTE, 30 * MINUTE)
         if self.warning_within <= self.critical_within:
             yield Fault(f"{path}.warning_within", "must be above critical_within")
 
@@ -115,9 +112,9 @@ class EfsPolicy:
         """Settings out of their range."""
         path = "resources.efs"
         # A period counts when it has been over for five minutes, so that none of its minutes is missing.
-        yield from range_faults(f"{path}.metric_lag", self.metric_lag, 15 * _MINUTE, _HOUR)
-        yield from range_faults(f"{path}.act_lead", self.act_lead, _MINUTE, 4 * _HOUR)
-        yield from range_faults(f"{path}.critical_within", self.critical_within, _MINUTE, 5 * _HOUR)
+        yield from range_faults(f"{path}.metric_lag", self.metric_lag, 15 * MINUTE, HOUR)
+        yield from range_faults(f"{path}.act_lead", self.act_lead, MINUTE, 4 * HOUR)
+        yield from range_faults(f"{path}.critical_within", self.critical_within, MINUTE, 5 * HOUR)
         if self.warning_within <= self.critical_within:
             yield Fault(f"{path}.warning_within", "must be above critical_within")
 
@@ -133,7 +130,7 @@ class RdsPolicy:
 
     def faults(self) -> Iterator[Fault]:
         """Settings out of their range."""
-        yield from range_faults("resources.rds.act_lead", self.act_lead, _MINUTE, _DAY)
+        yield from range_faults("resources.rds.act_lead", self.act_lead, MINUTE, DAY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

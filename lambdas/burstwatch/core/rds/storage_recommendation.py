@@ -21,6 +21,7 @@ from math import ceil, isfinite
 from typing import Final
 
 from burstwatch.core.buckets.bucket import Bucket
+from burstwatch.core.buckets.units import GIB
 from burstwatch.core.definition import DefinitionChange, Vocabulary, change_definition
 from burstwatch.core.durations import DAY_S
 from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT, InstanceLimits
@@ -53,7 +54,6 @@ _OPTIMIZATION_CAUTION: Final = (
     " another change of the storage, and the storage does not grow automatically. AWS allows four changes in"
     " 24 hours."
 )
-_GIB: Final = 2**30
 _FULL_PCT: Final = 100
 _VOCABULARY: Final = Vocabulary(
     terraform="aws_db_instance", cloudformation="AWS::RDS::DBInstance", cdk="rds.DatabaseInstance"
@@ -325,7 +325,7 @@ def _free_storage_cautions(database: DbInstance, load: StorageLoad, gp3: _Gp3) -
     """A warning if the free storage may run out before the optimization ends."""
     if load.free_bytes is None:
         return []
-    free = f"{load.free_bytes / _GIB:,.0f} GiB are free"
+    free = f"{load.free_bytes / GIB:,.0f} GiB are free"
     added_gib = gp3.size_gib - database.allocated_gib
     advice = (
         f"The command adds {added_gib:,} GiB; AWS refuses more until the optimization ends."
@@ -338,7 +338,7 @@ def _free_storage_cautions(database: DbInstance, load: StorageLoad, gp3: _Gp3) -
             return [
                 f"{free}, which last about {format_rounded_duration(lasts_s)} at yesterday's rate. {advice}"
             ]
-    if load.free_bytes < _LITTLE_FREE_SHARE * database.allocated_gib * _GIB:
+    if load.free_bytes < _LITTLE_FREE_SHARE * database.allocated_gib * GIB:
         return [f"{free}, less than a tenth. {advice}"]
     return []
 

@@ -9,8 +9,9 @@ from burstwatch.core.alerts.alert import baseline_iops_or_none, describe_forecas
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import PERIOD_S
+from burstwatch.core.buckets.units import MIB
 from burstwatch.core.ebs.gp2_bucket import EBS_IO
-from burstwatch.core.efs.efs_bucket import MIB, baseline_per_s
+from burstwatch.core.efs.efs_bucket import baseline_per_s
 from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.instances.instance import Instance

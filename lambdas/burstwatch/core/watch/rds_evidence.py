@@ -15,7 +15,7 @@ from burstwatch.core.assessment.drain_cause import (
 from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.buckets.outlook import describe_outlook
 from burstwatch.core.buckets.series import PERIOD_S, Series, sum_of
-from burstwatch.core.buckets.units import format_limit
+from burstwatch.core.buckets.units import MIB, format_limit
 from burstwatch.core.durations import DAY_S
 from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT, InstanceLimits
 from burstwatch.core.flips.recommendation import Recommendation
@@ -46,7 +46,6 @@ from burstwatch.core.watch.advice import describe_demand, is_empty
 from burstwatch.core.watch.witness import capitalise, lead_sentences, limits_sentences
 
 _DAY_PERIOD_S: Final = 300
-_MIB: Final = 2**20
 RDS_DIMENSION: Final = RDS_IO.dimension
 RDS_DRAIN_SPAN_S: Final = OPERATIONS_HISTORY_S + 15 * PERIOD_S
 RDS_DRAIN_METRICS: Final = {
@@ -114,7 +113,7 @@ class RdsEvidence:
             elapsed_s = free.starts_at_s[-1] - free.starts_at_s[0]
             loss_per_day = (free.values[0] - free.values[-1]) / elapsed_s * DAY_S
         return StorageLoad(
-            peak_mib_s=None if peak is None else peak / _MIB,
+            peak_mib_s=None if peak is None else peak / MIB,
             was_throttled=any(
                 min(self._last_day(name).values, default=100.0) <= EMPTY_PCT
                 for name in ("balance_history", "class_io", "class_bytes")

@@ -17,8 +17,9 @@ from burstctl.advise.rightsizing import (
     is_advisable,
     summarise,
 )
-from burstctl.advise.usage import MIB, Peak, nearest_rank_percentile, summarise_usage
+from burstctl.advise.usage import Peak, nearest_rank_percentile, summarise_usage
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.buckets.units import MIB
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, TypePrice, VolumeType, usd_per_month

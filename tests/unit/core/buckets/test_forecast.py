@@ -8,8 +8,9 @@ from burstwatch.core.buckets.forecast import (
     has_not_fallen_for,
 )
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.buckets.units import GIB, MIB
 from burstwatch.core.ebs.gp2_bucket import gp2_bucket
-from burstwatch.core.efs.efs_bucket import GIB, MIB, efs_bucket
+from burstwatch.core.efs.efs_bucket import efs_bucket
 from support.builders.core_values import balances
 
 EFS_MIB = 2_202_010

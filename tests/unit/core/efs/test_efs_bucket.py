@@ -1,9 +1,7 @@
 import pytest
 
+from burstwatch.core.buckets.units import GIB, MIB, TIB
 from burstwatch.core.efs.efs_bucket import (
-    GIB,
-    MIB,
-    TIB,
     baseline_per_s,
     efs_bucket,
     idle_refill_s,

@@ -1,8 +1,7 @@
 import pytest
 
 from burstwatch.core.buckets.forecast import Forecast
-from burstwatch.core.buckets.units import format_rate
-from burstwatch.core.efs.efs_bucket import GIB, MIB
+from burstwatch.core.buckets.units import GIB, MIB, format_rate
 from burstwatch.core.efs.efs_text import describe_efs_outlook, describe_metered_load
 
 

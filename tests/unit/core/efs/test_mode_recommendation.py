@@ -1,6 +1,6 @@
 import pytest
 
-from burstwatch.core.efs.efs_bucket import GIB, MIB
+from burstwatch.core.buckets.units import GIB, MIB
 from burstwatch.core.efs.file_system import ThroughputMode
 from burstwatch.core.efs.mode_recommendation import EfsLoad, recommend_mode
 from support.builders.storage import a_file_system

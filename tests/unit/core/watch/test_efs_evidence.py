@@ -6,7 +6,8 @@ import pytest
 
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.efs.efs_bucket import EFS_BYTES, GIB, MIB, efs_bucket
+from burstwatch.core.buckets.units import GIB, MIB
+from burstwatch.core.efs.efs_bucket import EFS_BYTES, efs_bucket
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.watch.efs_evidence import EfsEvidence
 from support.builders.storage import a_file_system

@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 
 from burstctl.advise import collect
-from burstctl.advise.usage import MIB
 from burstctl.context import metric_resolution
 from burstctl.context.volume_histories import check_read_cost
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import MetricFault
 from burstwatch.adapters.aws.metric_history import METRICS_PER_VOLUME
+from burstwatch.core.buckets.units import MIB
 from burstwatch.wiring.settings import SettingsError
 from support.cli_session import (
     INSTANCE,
