@@ -14,6 +14,7 @@ from burstctl.cli.progress import ProgressAwareChannel, ProgressBar
 from burstctl.context.active_policy import PolicySource, find_policy_source, is_policy_named
 from burstctl.context.operator_identity import name_operator
 from burstctl.context.regions import unknown_region_problem
+from burstctl.context.sqlite_inspect import read_ledger_origin
 from burstctl.context.stacks import (
     LedgerReach,
     Stacks,
@@ -30,7 +31,7 @@ from burstwatch.adapters.aws.errors import AwsError, FailureKind
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.notify.channel import AlertChannel, ChannelError
 from burstwatch.adapters.policy.deployments import Deployment
-from burstwatch.core.errors import Problem
+from burstwatch.core.errors import LedgerError, Problem
 from burstwatch.core.ledger.unreadable_item import UnreadableItem
 from burstwatch.core.policy.policy import Policy, PolicyError
 from burstwatch.core.text import format_instant, sanitise
@@ -425,10 +426,27 @@ def _stack_policy_source(
     return StackPolicySource(StackPolicyStore(build_parameters_client(session, calls), stack))
 
 
-def find_local_ledger(context: CommandContext) -> LedgerAddress | None:
-    """The default ledger of this machine, if it exists and the context does not use it."""
-    ledger = _read_settings(context.options, {LEDGER: ""}, context.session, None).ledger
-    return ledger if _exists(ledger) and str(ledger) != context.ledger_location else None
+def find_other_ledgers(context: CommandContext) -> list[LedgerAddress]:
+    """The default ledgers of this account and Region on this machine that the context does not use.
+
+    Each profile has its own. One whose account is not known, or that cannot be read, counts as one of them.
+    """
+    default = _read_settings(context.options, {LEDGER: ""}, context.session, None).ledger
+    paths = sorted(default.path.parent.glob(f"ledger-*{context.session.region_name}.sqlite"))
+    addresses = [LedgerAddress(kind=LedgerKind.SQLITE, name=str(path)) for path in paths]
+    return [
+        address
+        for address in addresses
+        if str(address) != context.ledger_location and _may_have_origin(address, context.origin)
+    ]
+
+
+def _may_have_origin(address: LedgerAddress, origin: str | None) -> bool:
+    try:
+        stored_origin = read_ledger_origin(address.path)
+    except LedgerError:
+        return True
+    return origin is None or stored_origin in (None, origin)
 
 
 def _read_settings(

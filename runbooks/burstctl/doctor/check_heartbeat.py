@@ -5,9 +5,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from burstctl.context.sqlite_inspect import connect_readonly
 from burstctl.doctor.context import DoctorContext
 from burstctl.doctor.finding import Finding, broken, ok, skipped, warning
-from burstctl.doctor.sqlite_inspect import connect_readonly
 from burstwatch.adapters.aws.errors import translate_errors
 from burstwatch.core.ledger.ledger import TickKind
 from burstwatch.core.policy.policy import FOCUS_TICK, CadencePolicy

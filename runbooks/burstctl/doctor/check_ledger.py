@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from burstctl.context.sqlite_inspect import LedgerFile, inspect_ledger_file
 from burstctl.doctor.context import DoctorContext
 from burstctl.doctor.finding import Finding, LookupFailedError, broken, from_error, ok, skipped, warning
-from burstctl.doctor.sqlite_inspect import LedgerFile, inspect_ledger_file
 from burstctl.render.pass_summary import describe_hold
 from burstwatch.adapters.aws.errors import AwsError, FailureKind, translate_errors
 from burstwatch.adapters.ledger.sqlite_schema import SCHEMA_VERSION, recovery_step

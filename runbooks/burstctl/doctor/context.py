@@ -18,10 +18,10 @@ from burstctl.advise.price_list import ENDPOINT_REGION
 from burstctl.cli.options import Options
 from burstctl.context.active_policy import PolicySource, find_policy_source, is_policy_named
 from burstctl.context.on_demand_pass import assess_volumes
+from burstctl.context.sqlite_inspect import inspect_ledger_file
 from burstctl.context.stack_policy import StackPolicy, StackPolicySource, StackPolicyStore
 from burstctl.context.stacks import Stacks, find_stacks, open_aws_session
 from burstctl.doctor.finding import CheckTimeoutError, LookupFailedError
-from burstctl.doctor.sqlite_inspect import inspect_ledger_file
 from burstwatch.adapters.aws import botocore_hooks
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader

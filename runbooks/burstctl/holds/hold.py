@@ -20,7 +20,7 @@ from burstctl.cli.options import (
 )
 from burstctl.cli.output import print_failures, print_info, print_next, print_output, print_warning
 from burstctl.cli.text_layout import lay_out
-from burstctl.context.context import CommandContext, Notes, find_local_ledger, open_operator
+from burstctl.context.context import CommandContext, Notes, find_other_ledgers, open_operator
 from burstctl.context.resources import look_up_resources, resolve_resources
 from burstctl.holds.multi_region import (
     BeginOutput,
@@ -36,6 +36,7 @@ from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.errors import Problem
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.text import format_until
+from burstwatch.wiring.settings import LedgerAddress
 
 if TYPE_CHECKING:
     from documents.hold import HoldsDocument
@@ -89,13 +90,13 @@ def hold(
     def place_in_region(region_options: Options, begin: BeginOutput) -> "tuple[ExitCode, HoldsDocument]":
         notes = Notes()
         with open_operator(region_options, notes=notes, needs_policy=False) as context:
-            if is_idle_region(context, options):
+            other_ledgers = find_other_ledgers(context) if everything and not options.ledger else []
+            if not other_ledgers and is_idle_region(context, options):
                 return ExitCode.OK, _document(context, [], [], [], [])
             begin(notes)
+            _warn_of_other_ledgers(context, other_ledgers, lasts, reason)
             check_can_hold(context)
             subjects = [None] if everything else resolve_resources(context, resources)
-            if everything and not options.ledger:
-                _warn_of_local_ledger(context, lasts, reason)
             return _place_holds(context, subjects, lasts, reason, has_next=not options.has_several_regions)
 
     return apply_in_regions(
@@ -143,19 +144,19 @@ def _place_holds(
     return (ExitCode.FAILED if missing else ExitCode.OK), document
 
 
-def _warn_of_local_ledger(context: CommandContext, duration: timedelta, reason: str) -> None:
-    """Say that a watch on this machine that uses no stack's ledger is not held, and how to hold it."""
-    if (ledger := find_local_ledger(context)) is None:
-        return
-    span = format_duration_literal(duration)
-    command = ["burstctl", "hold", "--all", "--for", span, "--reason", reason]
-    options = [*context.options.repeated, "--ledger", str(ledger)]
-    print_warning(
-        Problem(
-            f"not held: a watch on this machine that uses {ledger}",
-            f"if one acts: {shlex.join([*command, *options])}",
+def _warn_of_other_ledgers(
+    context: CommandContext, ledgers: Sequence[LedgerAddress], duration: timedelta, reason: str
+) -> None:
+    """Say that a watch on this machine that uses another ledger is not held, and how to hold it."""
+    command = ["burstctl", "hold", "--all", "--for", format_duration_literal(duration), "--reason", reason]
+    for ledger in ledgers:
+        options = [*context.options.repeated, "--ledger", str(ledger)]
+        print_warning(
+            Problem(
+                f"not held: a watch on this machine that uses {ledger}",
+                f"if one acts: {shlex.join([*command, *options])}",
+            )
         )
-    )
 
 
 def _describe_placed(context: CommandContext, hold: Hold) -> str:

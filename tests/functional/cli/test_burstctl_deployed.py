@@ -888,3 +888,54 @@ def test_the_kill_switch_names_the_ledger_on_this_machine_that_it_does_not_hold(
     assert "not held" not in cli.run(*command.split()[1:]).err
     with cli.open_ledger() as ledger:
         assert len(ledger.holds(lab.clock.now_s())) == 1
+
+
+def write_profile(cli, name):
+    directory = cli.directory / ".aws"
+    directory.mkdir(exist_ok=True)
+    with (directory / "credentials").open("a") as file:
+        file.write(f"[{name}]\naws_access_key_id = testing\naws_secret_access_key = testing\n")
+
+
+@pytest.mark.parametrize("target", [["--all"], ["--all", "--region", "us-east-1", "--region", "eu-west-1"]])
+def test_the_kill_switch_names_the_ledgers_of_other_profiles(cli, lab, target):
+    write_profile(cli, "prod")
+    cli.run("watch", "--once")
+    cli.run("watch", "--once", "--profile", "prod")
+
+    result = place_hold(cli, *target, "--profile", "prod")
+
+    text = " ".join(result.err.split())
+    command = "burstctl hold --all --for 6h --reason INC-42"
+    region = " --region us-east-1" if "--region" in target else ""
+    other = f"sqlite:{cli.ledger_path}"
+    assert f"fix: if one acts: {command}{region} --profile prod --ledger {other}" in text
+    assert text.count("not held: a watch on this machine") == 1
+
+
+def test_the_kill_switch_does_not_name_ledgers_of_other_accounts_or_regions(cli, lab):
+    directory = cli.ledger_path.parent
+    cli.run("watch", "--once")
+    for profile, region, origin in (
+        ("other", "us-east-1", "account 999999999999 in us-east-1"),
+        ("prod", "eu-west-1", "account 123456789012 in eu-west-1"),
+    ):
+        with SqliteLedger.open(directory / f"ledger-{profile}-{region}.sqlite") as ledger:
+            ledger.bind(origin)
+
+    result = place_hold(cli, "--all")
+
+    assert result.code == 0
+    assert "not held" not in result.err
+
+
+def test_a_region_with_only_the_ledger_of_another_profile_is_not_idle(cli, lab):
+    write_profile(cli, "prod")
+    cli.run("watch", "--once")
+
+    result = place_hold(cli, "--all", "--profile", "prod", "--region", "all")
+
+    text = " ".join(result.err.split())
+    assert result.code == 1
+    assert f"not held: a watch on this machine that uses sqlite:{cli.ledger_path}" in text
+    assert "nothing was held: no stack and no ledger in us-east-1" in text

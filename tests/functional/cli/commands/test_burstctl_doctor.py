@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import pytest
 
+from burstctl.context.sqlite_inspect import inspect_ledger_file
 from burstctl.doctor.check_ledger import judge_file
 from burstctl.doctor.check_permissions import READS, Importance
 from burstctl.doctor.finding import Verdict
-from burstctl.doctor.sqlite_inspect import inspect_ledger_file
 from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.slack import SlackReceiver
 from burstwatch.adapters.ledger.sqlite import SqliteLedger

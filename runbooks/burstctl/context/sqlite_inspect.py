@@ -42,17 +42,27 @@ def inspect_ledger_file(path: Path) -> LedgerFile:
                 f"{path} is a database of another program, not a ledger",
                 fix="name another file with --ledger sqlite:PATH",
             )
-        row = connection.execute("SELECT name FROM origin").fetchone()
+        origin = _read_origin(connection)
         size_bytes = path.stat().st_size
         check_rows = connection.execute("PRAGMA quick_check(3)") if size_bytes <= _MAX_CHECKED_BYTES else ()
         faults = tuple(str(message) for (message,) in check_rows if message != "ok")
     return LedgerFile(
         schema=int(schema),
-        origin=row[0] if row else None,
+        origin=origin,
         size_bytes=size_bytes,
         is_writable=os.access(path, os.W_OK) and os.access(path.parent, os.W_OK),
         faults=faults,
     )
+
+
+def read_ledger_origin(path: Path) -> str | None:
+    """The account and Region to which the ledger is bound; None if it is not bound yet.
+
+    Raises:
+        LedgerError: it cannot be read, or is none.
+    """
+    with connect_readonly(path) as connection:
+        return _read_origin(connection)
 
 
 @contextmanager
@@ -68,6 +78,11 @@ def connect_readonly(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
     except (OSError, sqlite3.Error) as error:
         raise to_ledger_error(error, path, _LOCK_TIMEOUT_S) from error
+
+
+def _read_origin(connection: sqlite3.Connection) -> str | None:
+    row = connection.execute("SELECT name FROM origin").fetchone()
+    return row[0] if row else None
 
 
 def _connect(path: Path) -> sqlite3.Connection:
