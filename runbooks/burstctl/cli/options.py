@@ -1,6 +1,7 @@
 """What all commands have in common: their options, their help, and resources as arguments."""
 
 import re
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
@@ -75,6 +76,12 @@ class Options:
         """The options with which another command uses the same account and ledger, in this region."""
         values = {"--region": region, "--profile": self.profile, "--ledger": self.ledger}
         return [part for name, value in values.items() if value for part in (name, value)]
+
+    def complete(self, command: str) -> str:
+        """A command of burstctl that names its Region, with the other given options; any other text as is."""
+        if not command.startswith("burstctl "):
+            return command
+        return " ".join([command, *map(shlex.quote, replace(self, region=None).repeated)])
 
     @property
     def has_several_regions(self) -> bool:

@@ -247,7 +247,8 @@ def open_watch(
         options, overrides, notes, creates_ledger=True, claims_ticks=True, may_modify=may_modify
     ) as (context, session, settings):
         notes.print_all()
-        channels: list[AlertChannel] = [ProgressAwareChannel(TerminalChannel(sys.stderr), context.progress)]
+        terminal = TerminalChannel(sys.stderr, options=options)
+        channels: list[AlertChannel] = [ProgressAwareChannel(terminal, context.progress)]
         channels += _build_channels(session, settings, context)
         print_info(f"alerts: {', '.join(channel.name for channel in channels)}")
         identity = _find_identity(session, context, is_required=True)

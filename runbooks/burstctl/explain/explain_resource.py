@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from burstctl.cli.exit_codes import ExitCode
+from burstctl.cli.options import Options
 from burstctl.cli.output import print_info, print_next, print_output, to_json
 from burstctl.context.context import CommandContext
 from burstctl.context.on_demand_pass import assess_volumes
@@ -48,6 +49,7 @@ def explain_resource(context: CommandContext, resource_id: str, explainer: Expla
     """Print the explanation of a resource; changes nothing."""
     services, options = context.services, context.options
     report = assess_volumes(services, [resource_id], now_s=services.clock())
+    report = replace(report, decisions=[_with_options(decision, options) for decision in report.decisions])
     if resource_id in report.ignored:
         print_info(f"{resource_id} carries the tag burstwatch:ignore=true, so nothing is decided about it")
     collector = services.build_collector(report.now_s)
@@ -76,6 +78,15 @@ def explain_resource(context: CommandContext, resource_id: str, explainer: Expla
         commands = explainer.next_commands(explanation)
         print_next(shlex.join(["burstctl", *command, *options.repeated]) for command in commands)
     return ExitCode.FAILED if is_unread or report.has_failed or report.missing else ExitCode.OK
+
+
+def _with_options(decision: Decision, options: Options) -> Decision:
+    """The decision, its command with the options that were given: pasted, it uses the same ledger."""
+    recommendation = decision.recommendation
+    if recommendation is None:
+        return decision
+    action = options.complete(recommendation.action)
+    return replace(decision, recommendation=replace(recommendation, action=action))
 
 
 def explained_buckets(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from shutil import get_terminal_size
 from typing import Final, TextIO
 
+from burstctl.cli.options import Options
 from burstctl.cli.styled_text import encode_safely
 from burstctl.cli.text_layout import wrap_command
 from burstwatch.adapters.notify.channel import ChannelError
@@ -16,6 +17,7 @@ from burstwatch.core.text import wrap
 _WIDTH: Final = 80  # the width of an ordinary terminal
 _MIN_WIDTH: Final = 40  # a narrower terminal breaks the lines itself
 _INDENT: Final = "  "
+_NO_OPTIONS: Final = Options()
 _COLOURS: Final = {
     Level.OK: "32",
     Level.WATCH: "36",
@@ -26,12 +28,18 @@ _COLOURS: Final = {
 
 
 class TerminalChannel:
-    """Writes each alert to a stream, in colour only on a terminal without NO_COLOR (https://no-color.org)."""
+    """Writes each alert to a stream, in colour only on a terminal without NO_COLOR (https://no-color.org).
+
+    Its commands have the ``options`` that were given: pasted, they use the same ledger.
+    """
 
     name: Final = "terminal"
 
-    def __init__(self, stream: TextIO, *, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, stream: TextIO, *, environ: Mapping[str, str] = os.environ, options: Options = _NO_OPTIONS
+    ) -> None:
         self._stream = stream
+        self._options = options
         self._uses_colour = (
             stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"
         )
@@ -40,7 +48,7 @@ class TerminalChannel:
         """Write it, and a blank line between it and what comes next."""
         try:
             columns = get_terminal_size().columns if self._stream.isatty() else _WIDTH
-            lines = render(alert, min(_WIDTH, max(_MIN_WIDTH, columns)))
+            lines = render(alert, min(_WIDTH, max(_MIN_WIDTH, columns)), self._options)
             if self._uses_colour:
                 lines[0] = _colour(lines[0], alert_urgency(alert))
             self._stream.write(encode_safely("\n".join(lines) + "\n\n", self._stream))
@@ -52,7 +60,7 @@ class TerminalChannel:
             raise ChannelError(message, is_permanent=True) from error
 
 
-def render(alert: Alert, width: int = _WIDTH) -> list[str]:
+def render(alert: Alert, width: int = _WIDTH, options: Options = _NO_OPTIONS) -> list[str]:
     """The lines of one alert in the order of a ``ChatMessage``, beginning with its level.
 
     They have at most ``width`` columns, except a long address of the runbook.
@@ -61,11 +69,11 @@ def render(alert: Alert, width: int = _WIDTH) -> list[str]:
     first, *lines = _wrap_sentence(message.title, width)
     lines += _wrap_sentence(message.reason, width)
     if message.action:
-        lines += _labelled_command(message.action_label, message.action, width)
+        lines += _labelled_command(message.action_label, options.complete(message.action), width)
     for line in message.lines:
         lines += _wrap_sentence(line, width)
     for label, command in message.extra_commands:
-        lines += _labelled_command(label, command, width)
+        lines += _labelled_command(label, options.complete(command), width)
     lines.append(f"Runbook: {dict(message.links)['Runbook']}")
     lines += _wrap_sentence("; ".join(f"{label}: {text}" for label, text in message.facts), width)
     lines += _wrap_sentence(message.footer, width)

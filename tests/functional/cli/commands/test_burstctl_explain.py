@@ -402,3 +402,13 @@ def test_the_next_command_of_a_volume_without_a_plot_shows_its_limits(cli, lab):
     volume_id = add_lab_volume(lab, "lake", size_gib=500, volume_type="st1")
 
     assert cli.run("explain", volume_id).err.splitlines()[-1] == f"next: burstctl which {volume_id}"
+
+
+def test_its_commands_use_the_ledger_that_was_given(cli, lab):
+    volume_id = add_critical(lab)
+
+    result = cli.run("explain", volume_id, "--ledger", "sqlite:other.sqlite")
+
+    text = " ".join(result.out.replace("\\\n", " ").split())
+    assert f"burstctl flip {volume_id} --region us-east-1 --to gp3" in text
+    assert "--throughput 128 --ledger sqlite:other.sqlite AWS is expected" in text

@@ -470,3 +470,15 @@ def test_regions_have_ledgers_of_their_own(cli, lab):
     add_calm(lab)
     cli.run("watch", "--once")
     assert [path.name for path in cli.ledger_path.parent.glob("*.sqlite")] == ["ledger-us-east-1.sqlite"]
+
+
+def test_the_commands_of_an_alert_use_the_ledger_that_was_given(cli, lab):
+    volume_id = add_critical(lab, tags={"burstwatch:mode": "auto"})
+
+    result = cli.run("watch", "--once", "--ledger", "sqlite:other name.sqlite")
+
+    text = " ".join(result.err.replace("\\\n", " ").split())
+    ledger_option = "--ledger 'sqlite:other name.sqlite'"
+    assert f"--region us-east-1 --to gp3 --iops 3750 --throughput 128 {ledger_option}" in text
+    assert f"--region us-east-1 --for 2h --reason 'looking at it' {ledger_option}" in text
+    assert f"burstctl explain {volume_id} --region us-east-1 {ledger_option}" in text
