@@ -69,18 +69,18 @@ def _parse_timestamp(value: Any) -> datetime:
 
 
 def install_hooks(client: "BaseClient") -> None:
-    """Make this client parse metrics quickly, and add the time of signing to its errors.
+    """Make this client parse metrics quickly, and add the Region and the time of signing to its errors.
 
     The first avoids botocore's walk over each datapoint, which is half of the time that a response takes. If
     the response has an unexpected form, botocore parses it as usual. The second shows a wrong clock of this
-    machine.
+    machine, or a wrong Region.
     """
     events = client.meta.events
     service = client.meta.service_model.service_id.hyphenize()
     if service == "cloudwatch":
         event_name = f"before-parse.{service}.GetMetricData"
         events.register(event_name, _read_metrics, unique_id="burstwatch-read-metrics")
-    events.register(f"response-received.{service}", _record_signing_time, unique_id="burstwatch-note-signing")
+    events.register(f"response-received.{service}", _record_request, unique_id="burstwatch-note-request")
 
 
 def _read_metrics(
@@ -99,14 +99,12 @@ def _read_metrics(
         response_dict["body"] = b"{}"
 
 
-def _record_signing_time(
-    parsed_response: dict[str, Any] | None, context: dict[str, Any], **_: object
-) -> None:
-    if parsed_response is None or "timestamp" not in context:
+def _record_request(parsed_response: dict[str, Any] | None, context: dict[str, Any], **_: object) -> None:
+    if parsed_response is None:
         return
     metadata = parsed_response.setdefault("ResponseMetadata", {})
     if metadata.get("HTTPStatusCode", 0) >= _FIRST_ERROR_STATUS:
-        metadata["SignedAt"] = context["timestamp"]
+        metadata |= {"SignedAt": context.get("timestamp"), "Region": context.get("client_region")}
 
 
 def paginate(

@@ -383,10 +383,12 @@ def _explain_credentials(code: str, text: str, metadata: Mapping[str, Any]) -> _
         return _Explanation(
             FailureKind.NO_CREDENTIALS, "the secret access key does not fit its id", _LOG_IN_STEP
         )
+    region = metadata.get("Region")
+    place = f"the Region {region!r}" if region else "the Region"
     return _Explanation(
         FailureKind.NO_CREDENTIALS,
-        "AWS does not accept these credentials, or the Region is not enabled for the account",
-        _LOG_IN_STEP,
+        f"AWS does not accept these credentials, or {place} is not enabled for the account",
+        f"{_LOG_IN_STEP}; or enable the Region, or check --region",
     )
 
 

@@ -237,6 +237,17 @@ def test_the_amount_comes_from_the_real_date_header_and_signing_time():
     assert exc_info.value.failure.kind is FailureKind.CLOCK_SKEW
 
 
+def test_the_region_that_refuses_the_credentials_is_named():
+    with loopback_aws(lambda *_: ec2_error("AuthFailure", "not able to validate")) as aws:
+        client = aws.client("ec2")
+        botocore_hooks.install_hooks(client)
+        with pytest.raises(AwsError) as exc_info, translate_errors("ec2:DescribeVolumes"):
+            client.describe_volumes()
+    problem = exc_info.value.problem
+    assert "credentials, or the Region 'us-east-1' is not enabled for the account" in problem.cause
+    assert problem.fix.endswith("; or enable the Region, or check --region")
+
+
 def test_an_endpoint_that_is_not_there_is_named():
     with loopback_aws(lambda *_: no_volumes()) as aws:
         client = aws.client("ec2")
