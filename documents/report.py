@@ -107,7 +107,7 @@ class PageDocument(HeaderDocument):
     bytes: Count
     volumes: Count
     resources: Count
-    """The volumes and the instances."""
+    """The volumes and the other resources."""
     by_level: dict[Level, Count]
     faults: Count
     """How many of the unknown resources should have data, and have none."""

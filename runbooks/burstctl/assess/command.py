@@ -14,6 +14,7 @@ from burstctl.context.context import Notes, open_silently
 from burstctl.context.multi_region import describe_empty_regions, read_in_regions, to_document
 from burstctl.render.pass_summary import (
     failures_of_calls,
+    print_excused_kinds,
     print_next_elsewhere,
     print_next_for,
     print_report_failures,
@@ -71,7 +72,7 @@ def assess(
         print_table([report], shows_all=everything or bool(volumes))
     print_summary(report)
     print_report_failures(report)
-    _print_excused_kinds(report)
+    print_excused_kinds(report)
     if report.decisions or not report.failures:
         notes.print_warnings()
     if not options.json and _is_empty(report):
@@ -95,14 +96,6 @@ def _print_empty(options: Options, region: str, session: AwsSession) -> None:
     print_next_elsewhere(options)
 
 
-def _print_excused_kinds(*reports: PassReport) -> None:
-    """Say which kinds were left out because the caller may not read them, and by which AWS action."""
-    actions = {kind: action for report in reports for kind, action in report.excused_kinds.items()}
-    if actions:
-        listed = ", ".join(f"{kind.noun}s ({actions[kind]})" for kind in ResourceType if kind in actions)
-        print_info(f"left out, because you lack the permission: {listed}")
-
-
 def _assess_regions(options: Options, kinds: frozenset[ResourceType] | None, *, shows_all: bool) -> ExitCode:
     reads = read_in_regions(options, partial(assess_resources, (), kinds))
     reports = list(reads.results.values())
@@ -117,7 +110,7 @@ def _assess_regions(options: Options, kinds: frozenset[ResourceType] | None, *, 
     if empty and has_others:
         print_info(describe_empty_regions(options, empty, _NOTHING))
     reads.print_problems({report.region: failures_of_calls(report) for report in reports})
-    _print_excused_kinds(*reports)
+    print_excused_kinds(*reports)
     print_report_failures(*(replace(report, failures=()) for report in reports))
     if not options.json and empty and not has_others:
         _print_empty(options, f"any of {len(empty)} Regions", reads.session)

@@ -103,6 +103,21 @@ def print_report_failures(*reports: PassReport) -> None:
         print_failures([], missing=report.missing, region=report.region)
 
 
+def describe_excused_kinds(*reports: PassReport) -> str | None:
+    """Which kinds were left out because the caller may not read them, and by which AWS action."""
+    actions = {kind: action for report in reports for kind, action in report.excused_kinds.items()}
+    if not actions:
+        return None
+    listed = ", ".join(f"{kind.noun}s ({actions[kind]})" for kind in ResourceType if kind in actions)
+    return f"left out, because you lack the permission: {listed}"
+
+
+def print_excused_kinds(*reports: PassReport) -> None:
+    """Say which kinds the caller may not read, if any."""
+    if excused := describe_excused_kinds(*reports):
+        print_info(excused)
+
+
 def failures_of_calls(report: PassReport) -> list[str]:
     """The failures but for those by which a resource could not be read: they are printed with its name."""
     causes = {Problem.of(_unknown_reason(decision)).cause for decision in report.unread}

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import IntEnum
 from typing import Any, Final
 
+from burstctl.assess.assess_resources import assess_resources
 from burstctl.context.context import CommandContext
-from burstctl.context.on_demand_pass import assess_volumes
 from burstctl.render.flip_status import is_flip_active
+from burstctl.render.resource_rows import has_nothing_to_lose
 from burstctl.report.activity import Activity, read_activities
 from burstctl.report.costs import (
     CostSummary,
@@ -73,7 +74,7 @@ class FleetReport:
     ``decisions`` are the most urgent one of each resource, most urgent first; ``other_buckets`` are the
     others by resource ID. ``details`` are for those with details, ``balances`` for the others by resource ID,
     on ``axis``. ``activities`` are those of the whole fleet, newest first; those of deleted ones
-    are not included.
+    are not included. ``omitted`` resources were looked at, and are not on the page.
     """
 
     pass_report: PassReport
@@ -90,6 +91,7 @@ class FleetReport:
     api_calls: Mapping[str, int]
     policy: Policy
     other_buckets: Mapping[str, Sequence[Decision]] = field(default_factory=dict)
+    omitted: Sequence[Resource] = ()
 
     @property
     def noun(self) -> str:
@@ -118,17 +120,34 @@ class FleetReport:
 def collect_report(context: CommandContext, *, lookback: timedelta, assumes_yes: bool) -> FleetReport:
     """Look at everything once, and read what happened in ``lookback``; changes nothing.
 
+    Without a policy, everything is what ``burstctl assess`` shows then: every kind that the caller may read.
+    Resources that cannot run out of credits, of which there may be many, are then left out.
+
     Raises:
         SettingsError: the reads would cost more than ``MAX_USD``, without consent.
     """
     context.progress.begin()
     try:
-        pass_report = assess_volumes(context.services, now_s=context.services.clock())
+        pass_report = assess_resources((), None, context)
+        omitted: list[Resource] = []
+        if context.policy_source.is_default:
+            pass_report, omitted = _without_calm_kinds(pass_report)
         return _ReportBuilder(
-            context=context, pass_report=pass_report, lookback=lookback, assumes_yes=assumes_yes
+            context=context,
+            pass_report=pass_report,
+            omitted=omitted,
+            lookback=lookback,
+            assumes_yes=assumes_yes,
         ).build()
     finally:
         context.progress.end()
+
+
+def _without_calm_kinds(report: PassReport) -> tuple[PassReport, list[Resource]]:
+    """The pass without the resources that have nothing to lose, and those resources."""
+    omitted = {resource_id_of(d): d.assessment.resource for d in report.by_resource if has_nothing_to_lose(d)}
+    decisions = [decision for decision in report.decisions if resource_id_of(decision) not in omitted]
+    return replace(report, decisions=decisions), list(omitted.values())
 
 
 def resource_id_of(decision: Decision) -> str:
@@ -184,6 +203,7 @@ class _ReportBuilder:
 
     context: CommandContext
     pass_report: PassReport
+    omitted: Sequence[Resource]
     lookback: timedelta
     assumes_yes: bool
     states: Mapping[str, VolumeState] = field(default_factory=dict)
@@ -252,6 +272,7 @@ class _ReportBuilder:
             api_calls=calls.calls,
             policy=self.context.services.policy,
             other_buckets=_other_buckets(self.pass_report.decisions, decisions),
+            omitted=self.omitted,
         )
 
     def _read_ledger(self) -> None:

@@ -21,7 +21,12 @@ from burstctl.cli.output import (
     to_json,
 )
 from burstctl.context.context import open_readonly
-from burstctl.render.pass_summary import print_holds, print_next_elsewhere, print_next_for
+from burstctl.render.pass_summary import (
+    print_excused_kinds,
+    print_holds,
+    print_next_elsewhere,
+    print_next_for,
+)
 from burstctl.render.volume import count_resources
 from burstctl.report.activity import count_activities
 from burstctl.report.collect import MAX_USD, FleetReport, collect_report
@@ -67,7 +72,8 @@ STDOUT: Final = Path("-")
 def report(path: Path, options: Options, *, last: timedelta, yes: bool) -> ExitCode:
     """Write the fleet on one page: the urgent first, a picture of each, what was done and refused, money.
 
-    Looks at every volume and instance of the region that is watched, and at flipped volumes; changes nothing.
+    Looks at every resource of the region that the policy watches, and at flipped volumes; without a policy,
+    at every kind of resource that you may read. Changes nothing.
     The page is one file: it loads nothing, works from disk, sorts and filters, and prints.
 
     Exits 1 if anything could not be read: the page says what.
@@ -113,6 +119,7 @@ def _write_to_stdout(page: str) -> None:
 def _print_result(fleet_report: FleetReport, path: Path, page: str) -> None:
     """Say what was made and what it cost; what could not be read is said as it is on the page."""
     print_holds(fleet_report.pass_report.holds, fleet_report.pass_report.now_s)
+    print_excused_kinds(fleet_report.pass_report)
     if fleet_report.unread:
         first = Problem.of(next(iter(fleet_report.unread.values())))
         count = format_count(len(fleet_report.unread), fleet_report.noun)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.render.datapoint_spacing import describe_spacing
-from burstctl.render.pass_summary import describe_hold
+from burstctl.render.pass_summary import describe_excused_kinds, describe_hold
 from burstctl.render.resource_rows import CHANGING_LABEL
 from burstctl.render.volume import count_resources
 from burstctl.report.activity import ActivityKind, count_activities
@@ -22,6 +22,7 @@ from burstctl.report.page_data import FAULT, LEVELS, level_counts
 from burstctl.report.urgent_cards import urgent_context
 from burstwatch.core.text import format_count, format_duration, format_instant, format_usd, sanitise
 from burstwatch.core.watch.api_cost import usd_per_month_now
+from burstwatch.core.watch.witness import capitalise
 
 MAX_NOTES: Final = 30  # more are usually one cause, such as a missing permission
 # units of the SVG's own width; eight of a thousand are the narrowest part that is seen
@@ -204,6 +205,11 @@ def _notes(fleet_report: FleetReport, lookback: timedelta) -> list[str]:
     notes += [describe_hold(hold, pass_report.now_s) for hold in pass_report.holds]
     if pass_report.ignored:
         notes.append(f"{format_count(len(pass_report.ignored), fleet_report.noun)} ignored by tag.")
+    if fleet_report.omitted:
+        count = count_resources(fleet_report.omitted)
+        notes.append(f"Not on this page, because they cannot run out of credits: {count}.")
+    if excused := describe_excused_kinds(pass_report):
+        notes.append(f"{capitalise(excused)}.")
     missing = _unread_notes(fleet_report)
     notes += [f"Not read: {failure}" for failure in missing[:MAX_NOTES]]
     if len(missing) > MAX_NOTES:

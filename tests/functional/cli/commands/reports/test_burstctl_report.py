@@ -97,6 +97,11 @@ def test_report_only_reads(cli, lab, page):
         "DescribeVolumesModifications",
         "GetMetricData",
         "GetParametersByPath",
+        # without a policy, the kinds that the caller may read
+        "DescribeInstances",
+        "DescribeInstanceTypes",
+        "DescribeFileSystems",
+        "DescribeDBInstances",
     }
 
 

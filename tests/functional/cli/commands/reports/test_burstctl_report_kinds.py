@@ -1,9 +1,14 @@
 """burstctl report of instances and st1 volumes: among the urgent, in the list, and with their pictures."""
 
+from datetime import timedelta
+
 import pytest
 from test_burstctl_report import data_of, row_of, visible_text
 
-from support.cli_session import add_calm, add_lab_instance, add_lab_volume
+from burstlab.fake_aws.faults import Fault
+from burstlab.model.database import LabDatabase
+from burstlab.model.file_system import LabFileSystem
+from support.cli_session import START, add_calm, add_lab_instance, add_lab_volume
 
 INSTANCE, CALM = "i-0123456789abcdef0", "i-0123456789abcdef1"
 
@@ -100,3 +105,52 @@ def test_the_history_of_an_instance_is_on_the_page(cli, page):
     assert {kind for _, _, kind, *_ in history} >= {"by people", "level", "alerted"}
     assert f'<a href="#{INSTANCE}"><bdi>build-host</bdi></a>' in page.read_text()
     assert "load test" in dict(data_of(page)["details"][INSTANCE]["facts"])["Hold"]
+
+
+@pytest.fixture
+def resources_of_each_kind(disk, cli, lab):
+    """As above, with a drained file system, one that cannot drain, a draining database, and no policy."""
+    (cli.directory / "policy.yaml").unlink()
+    starts_at = START - timedelta(minutes=30)
+    file_system = lab.fleet.file_systems.add(
+        LabFileSystem(size_gib=10, load="steady:600@256", balance_pct=0, starts_at=starts_at)
+    )
+    lab.fleet.file_systems.add(LabFileSystem(size_gib=10, throughput_mode="elastic", starts_at=starts_at))
+    lab.fleet.databases.add(LabDatabase(identifier="orders", load="steady:2500@16", starts_at=starts_at))
+    return {INSTANCE, disk, file_system, "db:orders"}
+
+
+def test_without_a_policy_the_page_shows_what_assess_shows(cli, page, resources_of_each_kind):
+    result = cli.run("report", "--html", page)
+
+    data, text = data_of(page), visible_text(page)
+    assert result.code == 0, result.err
+    assert set(data["volumes"]["id"]) >= resources_of_each_kind
+    rows = {line.split()[2] for line in cli.run("assess").out.splitlines()[1:]}
+    assert set(data["volumes"]["id"]) == rows
+    assert "Not on this page, because they cannot run out of credits: 3 instances and 1 file system." in text
+    assert "left out" not in result.err
+
+
+def test_a_policy_decides_what_is_on_the_page(cli, page, resources_of_each_kind):
+    (cli.directory / "policy.yaml").write_text("version: 1\nresources: {rds: {watch: true}}\n")
+    cli.run("report", "--html", page)
+    assert resources_of_each_kind & set(data_of(page)["volumes"]["id"]) == {"db:orders"}
+    assert "Not on this page" not in visible_text(page)
+
+
+@pytest.mark.usefixtures("resources_of_each_kind")
+def test_kinds_that_the_caller_may_not_read_are_named_in_the_terminal_and_on_the_page(cli, lab, page):
+    for action in ("DescribeInstances", "DescribeFileSystems"):
+        lab.faults.add(Fault(action=action, code="AccessDeniedException", status=403))
+
+    result = cli.run("report", "--html", page)
+
+    left_out = (
+        "eft out, because you lack the permission: instances (ec2:DescribeInstances), file systems"
+        " (elasticfilesystem:DescribeFileSystems)"
+    )
+    assert result.code == 0
+    assert f"l{left_out}" in " ".join(result.err.split())
+    assert f"L{left_out}." in visible_text(page)
+    assert "db:orders" in data_of(page)["volumes"]["id"]
