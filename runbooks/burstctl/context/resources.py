@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeVar
@@ -15,11 +16,16 @@ from burstwatch.core.assessment.resource import AdvisedResource, Resource, type_
 from burstwatch.core.assessment.resource_buckets import bucket_kinds_of_type
 from burstwatch.core.ebs.display_name import NAME_TAGS, names_of
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.errors import Problem
+from burstwatch.core.errors import LedgerError, Problem
 from burstwatch.core.instances.instance import Instance
-from burstwatch.core.resource_type import ResourceType, subject_of, type_of_id
+from burstwatch.core.resource_type import DATABASE_PREFIX, ResourceType, subject_of, type_of_id
 from burstwatch.core.text import sanitise
-from burstwatch.engine.resource_readers import find_resources, list_resources
+from burstwatch.core.watch.renamed_database import new_name_in
+from burstwatch.engine.resource_readers import (
+    find_databases_by_lasting_id,
+    find_resources,
+    list_resources,
+)
 from burstwatch.wiring.settings import SettingsError
 
 _CLAIM: Final = re.compile(r"(?:claim )?(?:\S+/)?(?P<name>\S+?)(?: in \S+)?")
@@ -179,6 +185,30 @@ def ledger_keys_of(resource_id: str) -> list[str]:
     return [subject_of(resource_type, resource_id, kind.name) for kind in kinds] or [resource_id]
 
 
+def present_id_of(context: CommandContext, resource_id: str) -> str | None:
+    """The ID of the database that the ledger remembers under this one, if it has another name now.
+
+    A pass of the watch moves what is remembered to the new name. Until then, RDS knows the database by its
+    DbiResourceId; afterwards, the history of the old name has the new one.
+    """
+    if not DATABASE_ID.fullmatch(resource_id):
+        return None
+    ledger, collector = context.services.ledger, context.services.build_collector(context.services.clock())
+    followed: list[str] = []
+    present_id: str | None = resource_id
+    with suppress(LedgerError):  # the ID is wrong in any case, and that is reported
+        while present_id is not None and present_id not in followed:
+            followed.append(present_id)
+            keys = ledger_keys_of(present_id)
+            lasting_ids = {state.lasting_id for state in ledger.states_of(set(keys)).values()}
+            databases, _ = find_databases_by_lasting_id(collector, {i for i in lasting_ids if i is not None})
+            if databases:
+                return databases[0].resource_id
+            present_id = new_name_in([entry for key in keys for entry in ledger.entries(key)])
+    existing, _ = find_resources(collector, followed[1:][-1:])
+    return existing[0].resource_id if existing else None
+
+
 def _find_volumes(context: CommandContext, word: str, prefers: Callable[[Volume], bool]) -> list[Volume]:
     """The one volume with this name, else those of the instance with this name or ID; at least one."""
     instance_id = word
@@ -232,7 +262,11 @@ def _the_only(
     kinds = [kind.noun for kind in ResourceType if kind not in storage.unread]
     description = f"has the name {sanitise(word, _MAX_SHOWN_CHARS)!r}"
     raise _absence_error(
-        context, f"{', '.join(kinds[:-1])} or {kinds[-1]}", description, unread=storage.unread
+        context,
+        f"{', '.join(kinds[:-1])} or {kinds[-1]}",
+        description,
+        unread=storage.unread,
+        present_id=present_id_of(context, f"{DATABASE_PREFIX}{word}"),
     )
 
 
@@ -242,9 +276,12 @@ def _absence_error(
     description: str,
     *,
     unread: Mapping[ResourceType, str] = MappingProxyType({}),
+    present_id: str | None = None,
 ) -> ResourceNameError:
     fix = "burstctl assess lists the names and IDs; in another Region, add --region NAME"
     not_searched = [f"{kind.noun}s were not searched: {cause}" for kind, cause in unread.items()]
+    if present_id is not None:
+        fix = f"the database that had it is named {present_id} now"
     return ResourceNameError(
         f"no {noun} in {context.services.location.region} {description}", fix="\n".join([fix, *not_searched])
     )

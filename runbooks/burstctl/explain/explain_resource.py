@@ -10,6 +10,7 @@ from burstctl.cli.options import Options
 from burstctl.cli.output import print_info, print_next, print_output, to_json
 from burstctl.context.context import CommandContext
 from burstctl.context.on_demand_pass import assess_volumes
+from burstctl.context.resources import present_id_of
 from burstctl.explain.explanation import MAX_ENTRIES, not_explained
 from burstctl.explain.instance_explanation import ExplainedBucket
 from burstctl.render.pass_summary import print_holds, print_report_failures
@@ -69,6 +70,10 @@ def explain_resource(context: CommandContext, resource_id: str, explainer: Expla
         print_output(explainer.render(explanation, verbose=options.verbose))
     print_holds(report.holds, report.now_s, {resource_id})
     print_report_failures(report)
+    if resource_id in report.missing and (present_id := present_id_of(context, resource_id)) is not None:
+        print_info(f"the database that had the name {resource_id} is named {present_id} now")
+        if not options.json:
+            print_next([shlex.join(["burstctl", "explain", present_id, *options.repeated])])
     for action in collector.excused_kinds.values():
         print_info(f"note: what its instance allows is not known: you lack the permission {action}")
     is_unread = explanation is not None and explanation.is_unread

@@ -3,17 +3,21 @@
 AWS's key for the metrics of a database is its name, so that is our key as well. DbiResourceId stays.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Change
-from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.volume_state import Presence, VolumeState
 from burstwatch.core.resource_type import DATABASE_PREFIX, resource_id_in
 from burstwatch.core.watch.build_change import make_entry
 from burstwatch.core.watch.decision import TickContext
+
+_MOVED_TO: Final = "it is named {} now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,14 @@ def move_holds(holds: Sequence[Hold], renamed: Mapping[str, str]) -> tuple[list[
     return moved, {i for i in old_ids if i is not None} - {hold.volume_id for hold in moved}
 
 
+def new_name_in(entries: Iterable[LedgerEntry]) -> str | None:
+    """``db:NAME`` to which a database that had the name of these entries moved last, by its history."""
+    pattern = re.compile(_MOVED_TO.format(rf"({DATABASE_PREFIX}\S+)"))
+    moves = [(entry.at_s, pattern.fullmatch(str(entry.body.get("to")))) for entry in entries]
+    names = [(at_s, match[1]) for at_s, match in moves if match is not None]
+    return max(names)[1] if names else None
+
+
 def new_state_of(subject: str, lasting_id: str, context: TickContext, *, revision: int = 0) -> VolumeState:
     """What is known of a database that has just taken this name: nothing but that."""
     now_s = int(context.now_s)
@@ -134,7 +146,7 @@ def _remove(move: _Move, context: TickContext, *, successor: str | None) -> Chan
     """Forget the old key; if another database has its name now, that one begins with nothing known."""
     old, now_s = move.state, int(context.now_s)
     last = replace(old, revision=max(old.revision + 1, now_s), level=Level.OK)
-    levels = {"from": str(old.level), "to": f"it is named {resource_id_in(move.destination)} now"}
+    levels = {"from": str(old.level), "to": _MOVED_TO.format(resource_id_in(move.destination))}
     return Change(
         volume_id=old.volume_id,
         expected_revision=old.revision,
