@@ -26,11 +26,15 @@ _FAILED_ACTION: Final = re.compile(r"\b[a-z][a-z0-9-]*:[A-Z]\w+(?= failed \()")
 
 
 class Unread(NamedTuple):
-    """A resource that could not be read: its ID, what people call it, and why."""
+    """A resource that could not be read: its ID, what people call it, and why.
+
+    ``part`` is what of it could not be read, such as ``class buckets``; empty if it is the resource.
+    """
 
     resource_id: str
     label: str
     reason: str
+    part: str = ""
 
 
 class OutputError(BurstwatchError):
@@ -132,12 +136,16 @@ def print_failures(
 ) -> None:
     """Print each cause once, however much it affects, and which volumes do not exist in the region."""
     problems = {problem.cause: problem for problem in map(Problem.of, failures)}
+    unread = list(unread)
     affected = group_by_cause(unread)
     for problem in merge_alike([problems[cause] for cause in problems if cause not in affected]):
         print_error(problem)
     for cause, (problem, labels) in affected.items():
         nouns = {type_of_id(resource_id).noun for resource_id in labels}
         count = format_count(len(labels), nouns.pop() if len(nouns) == 1 else "resource")
+        parts = dict.fromkeys(item.part for item in unread if item.resource_id in labels)
+        if all(parts):
+            count = f"the {' and '.join(parts)} of {count}"
         names = list_first([*labels.values()], 3)
         print_error(Problem(f"{cause.rstrip('.')}; {count} could not be read: {names}", problem.fix))
     for resource_id in missing:
@@ -180,7 +188,7 @@ def group_by_cause(unread: Iterable[Unread]) -> dict[str, tuple[Problem, dict[st
     Texts that differ in the ID alone are one, with "it" for the ID.
     """
     groups: dict[str, tuple[Problem, dict[str, str]]] = {}
-    for resource_id, label, reason in sorted(unread, key=lambda item: (item.label, item.resource_id)):
+    for resource_id, label, reason, _part in sorted(unread, key=lambda item: (item.label, item.resource_id)):
         problem = Problem.of(reason)
         anonymous = without_name(problem, resource_id)
         _, labels = groups.setdefault(anonymous.cause, (problem, {}))

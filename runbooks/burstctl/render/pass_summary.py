@@ -27,7 +27,9 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.errors import Problem
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.instances.instance import Instance
+from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THROUGHPUT
 from burstwatch.core.ledger.flip_state import NO_END_S, Hold
+from burstwatch.core.rds.rds_buckets import RDS_CLASS_IO, RDS_CLASS_THROUGHPUT
 from burstwatch.core.resource_type import ResourceType, type_of_id
 from burstwatch.core.text import (
     format_clock,
@@ -52,6 +54,14 @@ _LEVELS_BY_URGENCY: Final = (
     Level.EXHAUSTED, Level.CRITICAL, Level.WARNING, CHANGING_LABEL, Level.WATCH, Level.OK, FIXED_LABEL,
     UNWATCHED_LABEL, Level.UNKNOWN,
 )  # fmt: skip
+
+_UNREAD_PARTS: Final = {
+    RDS_CLASS_IO: "class buckets",
+    RDS_CLASS_THROUGHPUT: "class buckets",
+    INSTANCE_IO: "EBS credits",
+    INSTANCE_THROUGHPUT: "EBS credits",
+}
+"""What could not be read if it was a bucket of this kind: the resource was, and perhaps its other buckets."""
 
 _MAX_NAMED: Final = 3  # keeps a line about many volumes short
 
@@ -135,7 +145,8 @@ def _unread_of(decisions: Sequence[Decision]) -> Iterable[Unread]:
         resource = decision.assessment.resource
         name = names[resource.resource_id]
         label = name if name and counts[name] == 1 else format_id_and_name(resource)
-        yield Unread(resource.resource_id, label, _unknown_reason(decision))
+        part = _UNREAD_PARTS.get(decision.assessment.kind, "")
+        yield Unread(resource.resource_id, label, _unknown_reason(decision), part)
 
 
 def print_next_for(report_options: Mapping[str, Sequence[str]], *reports: PassReport) -> None:

@@ -7,7 +7,7 @@ import pytest
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.database import LabDatabase
 from burstlab.model.file_system import LabFileSystem
-from support.cli_session import START
+from support.cli_session import START, add_draining_instance
 
 PAST = timedelta(hours=1)
 WATCHING = "version: 1\nresources:\n  efs: {watch: true}\n  rds: {watch: true}\n"
@@ -47,7 +47,10 @@ def test_a_resource_whose_buckets_were_not_all_read_is_not_ok(cli, lab):
 @pytest.mark.parametrize(
     ("action", "names"),
     [
-        ("ec2:DescribeInstanceTypes", "2 databases could not be read: db:big, db:small."),
+        (
+            "ec2:DescribeInstanceTypes",
+            "the class buckets of 2 databases could not be read: db:big, db:small.",
+        ),
         ("cloudwatch:GetMetricData", "3 resources could not be read: db:big, db:small, home."),
     ],
 )
@@ -60,6 +63,20 @@ def test_a_denied_permission_is_printed_once_with_the_names_of_the_resources(cli
         assert "#" not in error
     [failure] = cli.run("assess", "--json").document["failures"] or [action]
     assert action in failure
+
+
+def test_the_credits_of_an_instance_are_unread_and_not_the_instance(cli, lab):
+    add_draining_instance(lab)
+    deny(lab, "ec2:DescribeInstanceTypes")
+    (cli.directory / "policy.yaml").write_text("version: 1\nresources: {instance: {watch: true}}\n")
+    result = cli.run("assess")
+    error = " ".join(result.err.split())
+    assert "; the EBS credits of 1 instance could not be read: build-host." in error
+    (cli.directory / "policy.yaml").write_text(f"{WATCHING}  instance: {{watch: true}}\n")
+    error = " ".join(cli.run("assess").err.split())
+    assert "class buckets" in error
+    assert "of 3 resources could not be read: build-host, db:big, db:small." in error
+    assert result.code == 1
 
 
 def test_in_several_regions_a_denied_permission_is_printed_once_too(cli, lab):
