@@ -24,6 +24,9 @@ MIN_CONTRAST = 4.5
 """The least contrast of text, by WCAG 2.2 AA."""
 
 CONTRASTS = Path(__file__).with_name("contrasts.js").read_text()
+PAPER = {"width": 718, "height": 1047, "deviceScaleFactor": 1, "mobile": False}
+"""A4 with the margins of a browser."""
+
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
 START_PAGE = "docs/README.html"
 DIAGRAM_PAGE = "docs/flips.html"
@@ -37,6 +40,12 @@ return arguments[0].map((name) => {
 });
 """
 """The best result for each name: the last, because Search shows them from the end."""
+
+CLIPPED_TABLES = """
+const isClipped = (box) => getComputedStyle(box).overflowX !== "visible" && box.scrollWidth > box.clientWidth;
+return [...document.querySelectorAll(".table-wrapper")].filter(isClipped).map((box) => box.textContent);
+"""
+"""The tables that do not fit into a box that cannot be scrolled on paper."""
 
 SHOWN_TEXTS = """
 const terminal = document.querySelector("rect").getBoundingClientRect();
@@ -244,6 +253,16 @@ def test_a_phone_shows_a_page_without_scrolling_sideways(browser, site, page):
     browser.get((site / page).as_uri())
     await_element(browser, "div.mermaid svg" if page == DIAGRAM_PAGE else "article h1")
     assert browser.execute_script("return document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+@pytest.mark.parametrize("page", [TABLE_PAGE, "runbooks/FlipRefused.html", "docs/permissions.html"])
+def test_paper_shows_every_column_of_a_table(browser, site, page):
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PAPER)
+    browser.get((site / page).as_uri())
+    await_element(browser, "article table")
+    assert browser.execute_script(CLIPPED_TABLES) == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= PAPER["width"]
 
 
 @pytest.mark.parametrize("key", [Keys.ENTER, Keys.SPACE])
