@@ -70,8 +70,10 @@ def release(resources: Sequence[str], options: Options, *, everything: bool) -> 
     the ledger's state of a volume cannot be read, this deletes that state, and the volume counts as new. If
     there is nothing to release, it says so and exits 0.
 
-    Like hold, it works in one Region, and it refuses if a stack is deployed that uses another ledger, or if
-    this cannot be checked.
+    A release is for one region: give --region several times, or --region all, for more. Without --ledger,
+    nothing is released in two cases: a deployed stack uses another ledger, or this cannot be checked.
+
+    Exits 1 if the release failed in some region.
     """
     if bool(resources) == everything:
         raise click.UsageError(

@@ -75,3 +75,11 @@ def test_what_is_not_known_is_a_usage_error(cli, arguments):
 
     assert result.code == (0 if arguments == ["--json"] else 2)
     assert "Traceback" not in result.err
+
+
+def test_the_help_of_release_is_clear_about_regions_and_refusals(cli):
+    text = " ".join(cli.run("release", "--help").out.split())
+
+    assert "A release is for one region: give --region several times, or --region all, for more." in text
+    assert "nothing is released in two cases" in text
+    assert "works in one Region" not in text
