@@ -28,7 +28,9 @@ ENVIRONMENT: Final = {
 }
 FILES: Final = {
     "./policy.yaml": "The policy, if no other is given.",
-    "~/.local/state/burstwatch/ledger-REGION.sqlite": "The ledger, if no other is given.",
+    "~/.local/state/burstwatch/ledger-REGION.sqlite": (
+        "The ledger, if no other is given; with a profile, ledger-PROFILE-REGION.sqlite."
+    ),
     "~/.aws/config, ~/.aws/credentials": "Profiles, regions and credentials.",
 }
 

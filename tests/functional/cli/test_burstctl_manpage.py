@@ -83,6 +83,10 @@ def test_exit_codes_environment_and_files_are_in_it(plain_text):
         assert f"\n{name}\n" in plain_text
 
 
+def test_the_ledger_of_a_profile_is_named(plain_text):
+    assert "ledger-PROFILE-REGION.sqlite" in plain_text
+
+
 def test_it_is_the_same_whenever_it_is_made(page):
     assert make_manpage() == page
 
