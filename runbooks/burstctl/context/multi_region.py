@@ -1,6 +1,6 @@
 """Several Regions at once: each has its own context and ledger, and no failure hides another Region."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -68,9 +68,7 @@ class RegionReads(Generic[Result]):
 
     def exit_code(self, of_result: Callable[[Result], ExitCode]) -> ExitCode:
         """The worst exit code of any Region."""
-        return worst_exit_code(
-            [*map(_exit_code_of, self.errors.values()), *map(of_result, self.results.values())]
-        )
+        return _combine(map(_exit_code_of, self.errors.values()), map(of_result, self.results.values()))
 
     def print_beginning(self) -> None:
         """Print what the contexts say of themselves, each line once, with its Regions."""
@@ -136,22 +134,23 @@ def run_in_regions(options: Options, run: Callable[[Options], ExitCode]) -> Regi
     AwsError: all regions were requested, and AWS does not list them.
     OutputError: stdout is closed.
     """
-    exit_codes: list[ExitCode] = []
+    codes_of_errors: list[ExitCode] = []
+    codes_of_results: list[ExitCode] = []
     failures: list[str] = []
     for region in _region_names(options, _open_session(options)):
         try:
-            exit_codes.append(run(replace(options, regions=(region,), region=region)))
+            codes_of_results.append(run(replace(options, regions=(region,), region=region)))
         except OutputError:
             raise
         except BurstwatchError as error:
             failures.append(f"{region}: {_on_one_line(error)}")
             print_error(describe_error(error), subject=region)
-            exit_codes.append(exit_code_of_error(error))
+            codes_of_errors.append(exit_code_of_error(error))
         except Exception as error:  # noqa: BLE001 - a mistake of ours in one region hides no other
             failures.append(f"{region}: {_on_one_line(error)}")
             print_internal_error(error)
-            exit_codes.append(ExitCode.FAILED)
-    return RegionResults(exit_code=worst_exit_code(exit_codes), failures=failures)
+            codes_of_errors.append(ExitCode.FAILED)
+    return RegionResults(exit_code=_combine(codes_of_errors, codes_of_results), failures=failures)
 
 
 def print_heading(region: str, *, is_first: bool) -> None:
@@ -212,6 +211,13 @@ def _region_names(options: Options, session: AwsSession) -> Sequence[str]:
     if ALL_REGIONS not in options.regions:
         return options.regions
     return enabled_regions(build_client(session, "ec2", CallCounter()))
+
+
+def _combine(codes_of_errors: Iterable[ExitCode], codes_of_results: Iterable[ExitCode]) -> ExitCode:
+    """The worst exit code; what is wrong in some Regions only is not a usage error but a partial failure."""
+    by_results = list(codes_of_results)
+    worst = worst_exit_code([*codes_of_errors, *by_results])
+    return ExitCode.FAILED if worst is ExitCode.USAGE and by_results else worst
 
 
 def _exit_code_of(error: Exception) -> ExitCode:

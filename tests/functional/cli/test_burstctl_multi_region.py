@@ -182,6 +182,17 @@ def test_a_region_that_fails_hides_no_other(cli, account):
     assert result.code == 1, "a failure stands before attention"
 
 
+def test_a_region_that_does_not_exist_beside_one_that_was_read_is_a_partial_failure(cli, account):
+    add_calm(account)
+
+    result = cli.run("assess", "--region", "us-east-1,us-esat-1")
+
+    assert "calm" in result.out
+    assert len(result.error_lines) == 1
+    assert "us-esat-1" in result.error_lines[0]
+    assert result.code == 1
+
+
 def test_a_failure_of_all_regions_is_reported_once(cli, account):
     break_region(account)
     break_region(account.second)
