@@ -57,7 +57,7 @@ TESTS = Path(__file__).parent
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--rewrite", action="store_true", help="write transcripts, pictures and the output on pages anew"
+        "--rewrite", action="store_true", help="write transcripts, pictures and the output on pages again"
     )
 
 

@@ -313,7 +313,7 @@ def flipped_volume_returns_under_pushed_policy(scenario):
     assert cache == 0
     assert builds < 0.25 * reports, "AWS takes longer over it than its half a bucket lasts"
     assert scenario.fleet.truth(scenario.reports).first_dry_at is not None, (
-        "nobody flipped it: the load was real"
+        "it was not flipped: the load was real"
     )
     scenario.wait_for_slack("reports", "exhausted")
 

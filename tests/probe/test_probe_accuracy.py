@@ -493,7 +493,7 @@ def test_a_user_whose_own_fuse_server_does_not_answer_is_no_evidence(loop_disk, 
             if is_waiting and reading["dstate"]["stuck"]:
                 break
             if time.monotonic() > until_s:
-                pytest.skip(f"on this kernel nobody waits for a page of FUSE by that name: {top}")
+                pytest.skip(f"on this kernel no process waits for a page of FUSE by that name: {top}")
         assert reading["dstate"]["stuck"] >= 1
         assert reading["dstate"]["stuck_here"] == 0
         assert reading["verdict"] == "ok"

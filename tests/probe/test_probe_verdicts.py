@@ -155,12 +155,12 @@ CASES = {
         "crit",
         "frozen_or_lock",
     ),
-    "1 MiB/s and nobody else": (
+    "1 MiB/s and no other load": (
         facts(bulk_s=(0.65, 1.0, 1.0), elapsed_s=2.7, disk=a_disk(await_ms=400.0, queue=3.9)),
         "crit",
         "exhausted_idle",
     ),
-    "5.4 MB/s and nobody else": (
+    "5.4 MB/s and no other load": (
         facts(bulk_s=(0.056, 0.194, 0.194), elapsed_s=0.5, disk=a_disk(await_ms=80.0, queue=3.9)),
         "warn",
         "exhausted_idle",

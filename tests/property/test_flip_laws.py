@@ -441,7 +441,7 @@ def check_modification_budget(world, volume_id):
 def check_attribution(world, volume_id):
     """No one is reported to have changed a volume that no one changed."""
     blamed = world.entries(volume_id, EntryKind.CHANGED_BY_OTHERS)
-    assert volume_id in world.externally_changed or not blamed, f"{volume_id} was changed by nobody: {blamed}"
+    assert volume_id in world.externally_changed or not blamed, f"others did not change it: {blamed}"
 
 
 def check_remembered_original(world, volume_id):

@@ -83,7 +83,7 @@ def run(event: Any, now_s: float, services: NotifyServices) -> Mapping[str, int]
         for channel in services.channels:
             try:
                 counts[_post(message, channel, delay_s, services)] += 1
-            except Exception as error:  # noqa: BLE001 - nobody is left out for another's sake; raised below
+            except Exception as error:  # noqa: BLE001 - one recipient that fails stops no other; raised below
                 fault = _report_failure(message, channel, error, services)
                 if not _is_caused_by_failed_delivery(message):
                     faults.append(fault)

@@ -98,7 +98,7 @@ def test_every_published_file_has_a_writer():
 
 def test_each_file_matches_the_types_of_the_documents():
     assert {path.name: path.read_text() for path in FILES} == build_schemas(), (
-        "make schemas writes docs/schemas anew"
+        "make schemas writes docs/schemas again"
     )
 
 

@@ -650,7 +650,7 @@ def test_a_flipped_volume_that_answers_leave_out_for_minutes_is_not_forgotten(
     with omit_from_responses(monkeypatch, volume_id):
         lab.clock.advance(12 * 3600)
         tick_for(shell, lab, 9)
-    assert ledger.states()[volume_id].flip == before.flip, "the ten minutes begin anew"
+    assert ledger.states()[volume_id].flip == before.flip, "the ten minutes begin again"
     assert recorder.alerts == []
 
 

@@ -487,9 +487,7 @@ def test_while_parameter_store_is_down_a_warm_function_goes_on_as_before(functio
     output = functions.watch("sweep")
     assert output.lines_about(volume_id)
     assert output.metrics["PolicyRejected"] == 1
-    assert functions.alert_kinds() == ["BurstBalanceExhausted"], (
-        "it passes by itself: nobody is called for it"
-    )
+    assert functions.alert_kinds() == ["BurstBalanceExhausted"], "it passes by itself: no alert is sent"
     assert len(functions.requested_flips()) == 1
 
 
