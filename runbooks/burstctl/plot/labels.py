@@ -16,6 +16,7 @@ from burstctl.timeline.timeline import LoadLimit, Timeline
 from burstctl.timeline.window_intervals import WindowInterval
 from burstwatch.core.assessment.resource import type_name_of
 from burstwatch.core.assessment.severity import Level
+from burstwatch.core.buckets.units import format_number
 from burstwatch.core.durations import DAY_S, format_duration_literal
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.ebs.volume import Volume
@@ -118,12 +119,7 @@ def describe_extremes(bucket_plot: BucketPlot) -> str:
 def _describe_rate(rate: float, timeline: Timeline) -> str:
     """``1,200/s`` of operations, ``31.2 MiB/s``, ``40 metered MiB/s``."""
     drawn = timeline.drawn
-    return f"{rate:,.0f}/s" if drawn.counts_operations else f"{format_rate(rate)} {drawn.counted_unit}"
-
-
-def format_rate(rate: float) -> str:
-    """A limit or a load without its unit: ``3,000``, ``4.9``."""
-    return f"{round(rate, 1):,.10g}"
+    return f"{rate:,.0f}/s" if drawn.counts_operations else f"{format_number(rate)} {drawn.counted_unit}"
 
 
 def describe_event(event: TimelineEvent) -> str:

@@ -30,7 +30,6 @@ from burstctl.plot.labels import (
     fit_text,
     format_bin_width,
     format_event_time,
-    format_rate,
     gap_labels,
     label_limits,
     newest_events,
@@ -47,6 +46,7 @@ from burstctl.timeline.timeline import (
     downsample,
 )
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.buckets.units import format_number
 from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT
 from burstwatch.core.text import format_clock
 
@@ -568,7 +568,7 @@ def _draw_limits(axes: Any, timeline: Timeline, max_rate: float) -> None:
     for name, value in last_limits.items():
         is_off_scale = value > max_rate
         axes.annotate(
-            f"{name} {format_rate(value)}" + ("\n(off the scale)" if is_off_scale else ""),
+            f"{name} {format_number(value)}" + ("\n(off the scale)" if is_off_scale else ""),
             (1, min(value, max_rate)),
             xycoords=("axes fraction", "data"), xytext=(6, 0), textcoords="offset points",
             va="top" if is_off_scale else "center", fontsize=9, color=EMPTY,
@@ -576,7 +576,7 @@ def _draw_limits(axes: Any, timeline: Timeline, max_rate: float) -> None:
     for name, value in label_limits(timeline.limits[0]).items():
         if name not in last_limits and value <= max_rate:
             axes.annotate(
-                f"{name} {format_rate(value)}", (_to_datetime(timeline.limits[0].start_s), value),
+                f"{name} {format_number(value)}", (_to_datetime(timeline.limits[0].start_s), value),
                 xytext=(3, -11 if name == "burst" else 3), textcoords="offset points", fontsize=8.5,
                 color=EMPTY,
             )  # fmt: skip

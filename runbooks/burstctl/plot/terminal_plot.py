@@ -16,7 +16,6 @@ from burstctl.plot.labels import (
     fit_text,
     format_bin_width,
     format_event_time,
-    format_rate,
     gap_labels,
     label_limits,
     newest_events,
@@ -29,6 +28,7 @@ from burstctl.render.table import truncate
 from burstctl.timeline.data_gap import DataGapReason
 from burstctl.timeline.timeline import ForecastCone, Timeline
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.buckets.units import format_number
 from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT
 from burstwatch.core.text import display_width, wrap
 
@@ -43,7 +43,6 @@ _MAX_LISTED_EVENTS: Final = 14
 _MIN_TICK_COLUMNS: Final = 9
 _TITLE_ROWS: Final = 2
 _AXIS_ROWS: Final = 1
-_MIN_WHOLE_TICK: Final = 100
 _EIGHTHS: Final = 8  # a block character has eight heights
 
 _BOLD: Final = "bold"
@@ -299,7 +298,7 @@ def _draw_load(
     ]
     for name, value in limits.items():
         scale_note = " (off the scale)" if value > panel.max_value else ""
-        legend.append((line_characters[name], f"{name} {format_rate(value)}{scale_note}", _LIMIT_STYLE))
+        legend.append((line_characters[name], f"{name} {format_number(value)}{scale_note}", _LIMIT_STYLE))
     _draw_title(sheet, panel.top - 1, timeline.drawn.rate_unit, legend)
     lowest_limit = min(limits.values())
     axis_labels: dict[int, float] = {
@@ -308,7 +307,7 @@ def _draw_load(
         panel.top: panel.max_value,
     }
     for row, value_at_row in axis_labels.items():
-        sheet.write(0, row, f"{_format_tick(value_at_row):>6}", _DIM)
+        sheet.write(0, row, f"{format_number(value_at_row):>6}", _DIM)
 
     def style_of(value: float, at_s: float) -> str:
         limit = next((limit for limit in timeline.limits if at_s < limit.end_s), timeline.limits[-1])
@@ -322,11 +321,6 @@ def _draw_load(
             if value <= panel.max_value:
                 for column in range(*time_scale.column_range(limit.start_s, limit.end_s)):
                     sheet.put(column, panel.row(value), line_characters[name], _LIMIT_STYLE, overwrite=False)
-
-
-def _format_tick(rate: float) -> str:
-    """A rate on the axis: only a small one needs a decimal."""
-    return f"{rate:,.0f}" if rate >= _MIN_WHOLE_TICK else format_rate(rate)
 
 
 def _draw_now(

@@ -9,6 +9,7 @@ from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.resource_buckets import rate_when_empty_per_s
 from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.buckets.units import format_limit
 from burstwatch.core.text import format_duration, format_time
 from burstwatch.core.watch.witness import capacity_sentences, capitalise, limits_sentences, reset_sentences
 
@@ -160,7 +161,7 @@ def _judge_used_credits(
     minutes_above = _minutes_above(exceeded, scope)
     is_below = load.rate is not None and load.rate < BELOW_BASELINE_SHARE * limit.limit
     is_now = not is_below or bool(minutes_above)
-    effect = f"A load above {rate_text(limit.limit, limit.unit)} would be held to it at once"
+    effect = f"A load above {format_limit(limit.limit, limit.unit)} would be held to it at once"
     return replace(
         limit,
         state=LimitState.NOW if is_now else limit.state,
@@ -282,10 +283,10 @@ def _minutes_above(exceeded: Series | None, scope: Scope) -> int | None:
 def _load_evidence(load: Load, most: float, unit: str, name: str) -> tuple[str, ...]:
     if load.rate is None:
         return (f"Its load is not known: {load.why_unknown}",)
-    share = f"{100 * load.rate / most:.0f} % of its {name} of {rate_text(most, unit)}" if most else ""
+    share = f"{100 * load.rate / most:.0f} % of its {name} of {format_limit(most, unit)}" if most else ""
     if name == "limit" and load.rate > _FALLEN_LIMIT_FACTOR * most:
-        share = f"its limit is {rate_text(most, unit)} now, and was higher then"
-    served = f"up to {rate_text(load.rate, unit)}" if load.rate else "nothing"
+        share = f"its limit is {format_limit(most, unit)} now, and was higher then"
+    served = f"up to {format_limit(load.rate, unit)}" if load.rate else "nothing"
     served = f"It {'used' if unit == '%' else 'served'} {served} in the last 5 min of data"
     return (f"{served}, {format_duration(load.age_s)} old: {share}",)
 
@@ -298,9 +299,3 @@ def _check_evidence(exceeded: Series | None, minutes_above: int | None) -> tuple
     if not minutes_above:
         return ("CloudWatch's check: the limit was not exceeded in the last 5 min",)
     return (f"CloudWatch's check: the limit was exceeded in {minutes_above} of the last 5 min",)
-
-
-def rate_text(rate: float, unit: str) -> str:
-    """``3,600 IOPS``, ``81.2 MiB/s``."""
-    digits = 1 if unit == "MiB/s" and rate != round(rate) and rate < 1_000 else 0  # noqa: PLR2004 - layout
-    return f"{rate:,.{digits}f} {unit}"

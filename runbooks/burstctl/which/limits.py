@@ -16,13 +16,12 @@ from burstctl.which.judge_limit import (
     judge_credits,
     judge_rate,
     measure_load,
-    rate_text,
 )
 from burstctl.which.limit import Limit, LimitKind, LimitState
 from burstwatch.core.assessment.assess import STOPPED_STATES, Assessment, UnknownReason
 from burstwatch.core.buckets.bucket import BucketKind
 from burstwatch.core.buckets.series import PERIOD_S, Series, sum_of
-from burstwatch.core.buckets.units import MIB
+from burstwatch.core.buckets.units import MIB, format_limit
 from burstwatch.core.ebs.hdd_bucket import HDD_RATES
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.volume import Volume
@@ -196,7 +195,7 @@ def _limits_of_bucket(facts: InstanceFacts, kind: BucketKind, scope: Scope) -> I
         exceeded,
         scope,
         is_empty=has_no_credits(assessment, scope),
-        proof=f"{volumes} {rate_text(volumes_limit or 0, kind.rate_unit)} at most"
+        proof=f"{volumes} {format_limit(volumes_limit or 0, kind.rate_unit)} at most"
         if is_out_of_reach
         else None,
         no_limit="The limits of its type could not be read"
@@ -206,7 +205,7 @@ def _limits_of_bucket(facts: InstanceFacts, kind: BucketKind, scope: Scope) -> I
     if limit.state is LimitState.NOW and credits_limit.state is LimitState.UNKNOWN:
         doubt = (
             "Its credits are unknown: if they are used up, the limit that applies is the baseline of"
-            f" {rate_text(credits_limit.limit or 0, kind.rate_unit)}"
+            f" {format_limit(credits_limit.limit or 0, kind.rate_unit)}"
         )
         limit = replace(limit, evidence=(*limit.evidence, doubt))
     yield limit
@@ -375,7 +374,9 @@ def _volume_credits(assessment: Assessment, load: Load, exceeded: Series, scope:
     baseline, unit = assessment.bucket.refill_per_s, assessment.kind.rate_unit
     proof = None
     if assessment.unknown_reason is UnknownReason.NEVER_EMPTY:
-        proof = f"its baseline of {rate_text(baseline, unit)} is as high as its burst, so it loses no credits"
+        proof = (
+            f"its baseline of {format_limit(baseline, unit)} is as high as its burst, so it loses no credits"
+        )
     return judge_credits(
         LimitKind.VOLUME_CREDITS, assessment, load, exceeded, scope, baseline=baseline, proof=proof
     )
@@ -391,7 +392,7 @@ def _instance_proofs(
     def proof(of_volume: float, of_instance: float, unit: str) -> str | None:
         if of_instance >= of_volume:
             return None
-        most = rate_text(of_instance, unit)
+        most = format_limit(of_instance, unit)
         return f"its instance, {instance.instance_type}, serves {most} at most, which is less"
 
     limits = instance.limits

@@ -12,8 +12,8 @@ from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, lay_out, text_columns,
 from burstctl.render.table import Table
 from burstctl.render.volume import display_name_of
 from burstctl.which.collect import WhichReport
-from burstctl.which.judge_limit import rate_text
 from burstctl.which.limit import Limit, LimitKind, LimitState
+from burstwatch.core.buckets.units import format_limit
 from burstwatch.core.ebs.volume import can_burst
 from burstwatch.core.text import format_count, format_relative_time, format_time, format_usd, sanitise
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
@@ -172,7 +172,7 @@ def _effect(limit: Limit) -> str:
 
 
 def _limit_text(limit: Limit) -> str:
-    return "an unknown rate" if limit.limit is None else rate_text(limit.limit, limit.unit)
+    return "an unknown rate" if limit.limit is None else format_limit(limit.limit, limit.unit)
 
 
 def _share(share: float) -> str:
@@ -218,12 +218,12 @@ def _line(report: WhichReport, limit: Limit) -> list[StyledText]:
     if limit.time_to_empty_s is not None and limit.state in (LimitState.NOW, LimitState.NEXT, LimitState.NO):
         empty_at = format_time(report.now_s + limit.time_to_empty_s, report.now_s)
         empty_at = "now" if limit.is_empty else empty_at
-    used = rate_text(limit.use, limit.unit).partition(" ")[0] if limit.use is not None else ""
+    used = format_limit(limit.use, limit.unit).partition(" ")[0] if limit.use is not None else ""
     return [
         StyledText(limit.state, _STYLES[limit.state]),
         StyledText(_name(report, limit)),
         StyledText(used),
-        StyledText("" if limit.limit is None else rate_text(limit.limit, limit.unit)),
+        StyledText("" if limit.limit is None else format_limit(limit.limit, limit.unit)),
         StyledText("" if limit.balance_pct is None else f"{limit.balance_pct:.0f} %"),
         StyledText(empty_at),
     ]

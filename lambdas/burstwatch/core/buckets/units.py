@@ -10,12 +10,15 @@ GIB: Final = 2**30
 TIB: Final = 2**40
 
 
+def format_number(rate: float) -> str:
+    """A rate without its unit, with the digits that matter: ``3,000``, ``81.2``, ``4.9``, ``0.05``."""
+    digits = 0 if rate >= 100 else 1 if rate >= 1 else 2  # noqa: PLR2004 - digits that matter
+    return f"{round(rate, digits):,.10g}"
+
+
 def format_rate(bytes_per_s: float) -> str:
     """``2.8 MiB/s``, ``37 MiB/s``, ``0.05 MiB/s``."""
-    mib_s = bytes_per_s / MIB
-    is_whole = mib_s == round(mib_s) or round(mib_s, 1) >= 10  # noqa: PLR2004 - digits that matter
-    digits = 0 if is_whole else 1 if mib_s >= 1 else 2
-    return f"{mib_s:,.{digits}f} MiB/s"
+    return f"{format_number(bytes_per_s / MIB)} MiB/s"
 
 
 def format_size(size_bytes: float) -> str:
@@ -35,4 +38,4 @@ def format_drain(per_s: float, unit: str) -> str:
 
 def format_limit(per_s: float, rate_unit: str) -> str:
     """A limit in its unit: ``300 IOPS``, ``77.5 MiB/s``; bytes per second as MiB/s."""
-    return format_rate(per_s) if rate_unit == BYTES_PER_S else f"{round(per_s, 1):,.10g} {rate_unit}"
+    return format_rate(per_s) if rate_unit == BYTES_PER_S else f"{format_number(per_s)} {rate_unit}"

@@ -54,7 +54,7 @@ def test_assess_shows_each_kind_in_one_table(cli, lab, home, orders):
     assert result.code == 3
     positions = [result.out.index(resource_id) for resource_id in (orders, home, "vol-")]
     assert positions == sorted(positions)
-    assert {"37 MiB", "2.8 MiB/s"} <= set(re.split(r" {2,}", result.out))
+    assert {"37.2 MiB", "2.8 MiB/s"} <= set(re.split(r" {2,}", result.out))
     assert f"next: burstctl explain {orders}" in result.err
 
 

@@ -1,7 +1,5 @@
-import pytest
-
 from burstwatch.core.buckets.forecast import Forecast
-from burstwatch.core.buckets.units import GIB, MIB, format_rate
+from burstwatch.core.buckets.units import GIB, MIB
 from burstwatch.core.efs.efs_text import describe_efs_outlook, describe_metered_load
 
 
@@ -14,21 +12,6 @@ def test_the_outlook_of_58_gib_is_in_the_units_that_people_know():
 def test_a_small_file_system_keeps_1_mib_s_and_an_empty_one_does_not_refill():
     forecast = Forecast(is_draining=False, drain_per_s=0, time_to_empty_s=0, soonest_empty_s=0)
     assert describe_efs_outlook(0, forecast) == "empty, throttled to 1 MiB/s; it does not refill"
-
-
-@pytest.mark.parametrize(
-    ("mib_s", "text"),
-    [
-        (100, "100 MiB/s"),
-        (2.832, "2.8 MiB/s"),
-        (1, "1 MiB/s"),
-        (0.0488, "0.05 MiB/s"),
-        (10.4, "10 MiB/s"),
-        (3_414, "3,414 MiB/s"),
-    ],
-)
-def test_a_rate_has_the_digits_that_matter(mib_s, text):
-    assert format_rate(mib_s * MIB) == text
 
 
 def test_the_load_names_its_kinds():

@@ -68,7 +68,7 @@ def test_provisioned_mode_names_its_amount_everywhere():
     result = recommend_mode(a_file_system(58), load(written_gib=400, peak_mib_s=59.2))
     assert result.reason == (
         "provisioned with 60 MiB/s, $343.01 a month (us-east-1 list prices):"
-        " its busiest rate was 59 MiB/s metered"
+        " its busiest rate was 59.2 MiB/s metered"
     )
     assert result.command.endswith("--throughput-mode provisioned --provisioned-throughput-in-mibps 60")
     assert '  throughput_mode                 = "provisioned"\n' in result.definition.terraform

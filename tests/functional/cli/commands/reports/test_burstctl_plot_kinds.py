@@ -48,7 +48,7 @@ def test_the_other_bucket_of_an_instance_is_drawn_on_request(cli):
 
     assert result.out.splitlines()[0].endswith("2 volumes: EBS throughput credits")
     assert "busiest 62.5 MiB/s" in result.out
-    assert "─ baseline 41.4  ┄ burst 248.6" in result.out
+    assert "─ baseline 41.4  ┄ burst 249" in result.out
 
 
 @pytest.mark.usefixtures("draining")
@@ -126,7 +126,7 @@ def test_an_instance_with_no_bucket_that_can_drain_has_both_proofs(cli, lab):
     assert result.code == 1
     assert f"no bucket of {INSTANCE} can drain, so nothing can be plotted: its volume" in result.err
     assert "no more than the 6,000 IOPS" in result.err
-    assert "no more than the 137.1 MiB/s" in result.err
+    assert "no more than the 137 MiB/s" in result.err
     assert f"fix: burstctl explain {INSTANCE}" in result.err
 
 
