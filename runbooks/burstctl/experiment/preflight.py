@@ -25,7 +25,7 @@ from burstctl.experiment.credit_reset import (
     predict_on_target,
 )
 from burstctl.experiment.datapoints import Datapoints, read_datapoints
-from burstctl.flip.select import FlipRequest, plan_request
+from burstctl.flip.select import FlipSelection, plan_request
 from burstctl.render.planned_flip import PlannedFlip
 from burstwatch.core.buckets.series import PERIOD_S, Sample
 from burstwatch.core.durations import DAY_S, HOUR_S
@@ -133,7 +133,7 @@ def run_preflight(context: CommandContext, request: ExperimentRequest) -> Prefli
         )
     batch = plan_request(
         context,
-        FlipRequest(
+        FlipSelection(
             direction=Direction.FLIP,
             names=[request.volume_id],
             target_override=TargetOverride(volume_type=request.target),

@@ -11,7 +11,7 @@ from burstctl.cli.options import ORDER_DURATION, Command, Options, ReasonText, R
 from burstctl.cli.tag_filter import TagTerm, TagTermType
 from burstctl.context.context import open_modifying
 from burstctl.flip.execute import modify
-from burstctl.flip.select import FlipRequest
+from burstctl.flip.select import FlipSelection
 from burstctl.render.guard_override import OVERRIDABLE, GuardName
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TargetOverride
@@ -170,7 +170,7 @@ def _request(
     overridden: Sequence[Guard],
     reason: str | None,
     **values: Any,
-) -> FlipRequest:
+) -> FlipSelection:
     """The request, if the options agree with each other."""
     if bool(volumes) == bool(terms):
         raise click.UsageError(
@@ -183,7 +183,7 @@ def _request(
         raise click.UsageError(
             Problem("--override needs a reason, which the ledger keeps", "add --reason TEXT")
         )
-    return FlipRequest(
+    return FlipSelection(
         direction=direction,
         names=list(dict.fromkeys(volumes)),
         terms=list(dict.fromkeys(terms)),

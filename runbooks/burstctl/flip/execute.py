@@ -22,7 +22,7 @@ from burstctl.cli.output import (
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext
 from burstctl.flip.return_check import describe_last_pass, return_warning
-from burstctl.flip.select import FlipRequest, PlannedBatch, plan_request
+from burstctl.flip.select import FlipSelection, PlannedBatch, plan_request
 from burstctl.render.guard_override import command_about, override_hint, refusing_guards, runbook_hints
 from burstctl.render.pass_summary import print_holds
 from burstctl.render.plan_json import PLAN_SCHEMA, hold_document, plan_document, totals_document
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from documents.plan import PlansDocument
 
 
-def modify(context: CommandContext, request: FlipRequest) -> ExitCode:
+def modify(context: CommandContext, request: FlipSelection) -> ExitCode:
     """Plan, show, and do what a person agrees to.
 
     Raises:
@@ -111,7 +111,7 @@ def _dry_run(context: CommandContext, planned: PlannedFlip) -> DryRunResult | No
     return result
 
 
-def _finish_dry_run(context: CommandContext, request: FlipRequest, batch: PlannedBatch) -> ExitCode:
+def _finish_dry_run(context: CommandContext, request: FlipSelection, batch: PlannedBatch) -> ExitCode:
     _print_problems(context, batch)
     if context.options.json:
         print_output(to_json(_document(context, request, batch, {})))
@@ -127,7 +127,7 @@ def _finish_dry_run(context: CommandContext, request: FlipRequest, batch: Planne
     return ExitCode.REFUSED if is_refused and not context.options.exit_zero else ExitCode.OK
 
 
-def _command(context: CommandContext, request: FlipRequest) -> str:
+def _command(context: CommandContext, request: FlipSelection) -> str:
     """The command that does what a dry run shows."""
     override = request.target_override or TargetOverride()
     values = {
@@ -150,7 +150,7 @@ def _command(context: CommandContext, request: FlipRequest) -> str:
 
 
 def _execute(
-    context: CommandContext, request: FlipRequest, wanted: Sequence[PlannedFlip]
+    context: CommandContext, request: FlipSelection, wanted: Sequence[PlannedFlip]
 ) -> tuple[dict[str, Outcome], list[str]]:
     """Read everything again, ask every guard again, and do exactly what was agreed to, or not at all."""
     with context.with_writable_ledger() as writable_context:
@@ -189,7 +189,7 @@ def _execute(
     return outcomes, [item for item in [*collector.failures, *delivery.errors] if item not in known_failures]
 
 
-def _confirmed_order(planned: PlannedFlip, request: FlipRequest, now_s: float) -> FlipOrder:
+def _confirmed_order(planned: PlannedFlip, request: FlipSelection, now_s: float) -> FlipOrder:
     """The order for exactly the configuration that was shown, for a time that counts from now."""
     order, target = planned.plan.order, planned.plan.target
     if request.duration is not None:
@@ -206,7 +206,7 @@ def _confirmed_order(planned: PlannedFlip, request: FlipRequest, now_s: float) -
 
 
 def _finish(
-    context: CommandContext, request: FlipRequest, batch: PlannedBatch, outcomes: Mapping[str, Outcome]
+    context: CommandContext, request: FlipSelection, batch: PlannedBatch, outcomes: Mapping[str, Outcome]
 ) -> ExitCode:
     refused = {
         flip.volume_id: Outcome(
@@ -297,7 +297,7 @@ def _print_next_of_guards(context: CommandContext, flip: PlannedFlip, guards: Co
 
 
 def _document(
-    context: CommandContext, request: FlipRequest, batch: PlannedBatch, outcomes: Mapping[str, Outcome]
+    context: CommandContext, request: FlipSelection, batch: PlannedBatch, outcomes: Mapping[str, Outcome]
 ) -> "PlansDocument":
     services = context.services
     now_s = services.clock()

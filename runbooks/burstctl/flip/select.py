@@ -32,7 +32,7 @@ MANUAL_REASON: Final = "by hand"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlipRequest:
+class FlipSelection:
     """An operator's request, for volumes by what the operator calls them or by tag.
 
     ``duration`` is how long it is to stay.
@@ -70,7 +70,7 @@ class PlannedBatch:
         return bool(self.unplanned or self.missing or self.failures)
 
 
-def plan_request(context: CommandContext, request: FlipRequest) -> PlannedBatch:
+def plan_request(context: CommandContext, request: FlipSelection) -> PlannedBatch:
     """Choose the volumes, measure what they serve, and plan.
 
     Raises:
@@ -84,7 +84,7 @@ def plan_request(context: CommandContext, request: FlipRequest) -> PlannedBatch:
         context.progress.end()
 
 
-def _plan_request(context: CommandContext, request: FlipRequest) -> PlannedBatch:
+def _plan_request(context: CommandContext, request: FlipSelection) -> PlannedBatch:
     services = context.services
     collector = services.build_collector(services.clock())
     volumes, missing = _select_volumes(context, request, collector)
@@ -137,7 +137,7 @@ def _reflip_reason(plan: FlipPlan, schedule: WindowSchedule) -> str | None:
 
 
 def _select_volumes(
-    context: CommandContext, request: FlipRequest, collector: Collector
+    context: CommandContext, request: FlipSelection, collector: Collector
 ) -> tuple[list[Volume], list[str]]:
     if request.names:
         volume_ids = resolve_volumes(context, request.names, prefers=_preference(context, request.direction))
@@ -170,7 +170,7 @@ def _preference(context: CommandContext, direction: Direction) -> Callable[[Volu
     return lambda volume: volume.volume_id in flipped
 
 
-def _no_match(context: CommandContext, request: FlipRequest) -> Problem:
+def _no_match(context: CommandContext, request: FlipSelection) -> Problem:
     terms, region = " and ".join(map(str, request.terms)), context.services.location.region
     if request.direction is Direction.FLIP:
         return Problem(
@@ -185,7 +185,7 @@ def _no_match(context: CommandContext, request: FlipRequest) -> Problem:
 
 def _make_order(
     context: CommandContext,
-    request: FlipRequest,
+    request: FlipSelection,
     volume: Volume,
     measured: VolumeMeasurement,
     now_s: float,
