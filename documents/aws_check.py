@@ -2,14 +2,14 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from burstctl.aws_check.result import Outcome
+from burstctl.aws_check.result import FactOutcome
 from documents.shared import AnyObject, Count, Instant, UsdAmount
 
 
 class FactDocument(TypedDict):
     name: str
     question: str
-    outcome: Outcome
+    outcome: FactOutcome
     answer: str | None
     values: AnyObject
     evidence: AnyObject

@@ -21,7 +21,7 @@ from burstctl.aws_check.plan import Plan, choose_facts, render_list, render_plan
 from burstctl.aws_check.plan import to_document as plan_document
 from burstctl.aws_check.report import FinishedRun, summarise, to_document, to_markdown
 from burstctl.aws_check.resources import is_run_id
-from burstctl.aws_check.result import Outcome
+from burstctl.aws_check.result import FactOutcome
 from burstctl.aws_check.run_file import Resource, RunFile, open_directory, read_run, unfinished_runs
 from burstctl.aws_check.runner import measure_all
 from burstctl.cli.atomic_file import check_writable, exclusive_lock, write_atomically
@@ -367,7 +367,7 @@ def _write_report(
     if cleanup.remaining:
         print_error(_describe_remaining(cleanup))
         return ExitCode.FAILED
-    is_complete = all(item.outcome is Outcome.MEASURED for item in run.results.values())
+    is_complete = all(item.outcome is FactOutcome.MEASURED for item in run.results.values())
     return ExitCode.OK if is_complete or request.options.exit_zero else ExitCode.ATTENTION
 
 

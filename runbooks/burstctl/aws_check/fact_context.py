@@ -48,14 +48,14 @@ WaitSteps = Generator[float, None, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class FactRefused:
     """AWS refused a call that was meant to be tried."""
 
     code: str
     message: str
 
     @classmethod
-    def from_error(cls, error: ClientError) -> "Refusal":
+    def from_error(cls, error: ClientError) -> "FactRefused":
         response = error.response.get("Error", {})
         return cls(code=str(response.get("Code")), message=str(response.get("Message")))
 
@@ -65,7 +65,7 @@ class Refusal:
 
 def is_unrelated(error: ClientError) -> bool:
     """Whether a refusal is not about the request, but about the caller or a failure of AWS."""
-    kind, code = to_aws_failure(error).kind, Refusal.from_error(error).code
+    kind, code = to_aws_failure(error).kind, FactRefused.from_error(error).code
     return kind in _UNRELATED_KINDS or code in ("UnauthorizedOperation", "InvalidVolume.NotFound")
 
 
@@ -156,7 +156,7 @@ class FactContext:
         try:
             [volume] = self.ec2.describe_volumes(VolumeIds=[volume_id])["Volumes"]
         except ClientError as error:
-            if Refusal.from_error(error).code != "InvalidVolume.NotFound":
+            if FactRefused.from_error(error).code != "InvalidVolume.NotFound":
                 raise
             return {"State": "creating"}
         return dict(volume)
@@ -218,7 +218,7 @@ class FactContext:
                 fix="report this; it is a defect of burstwatch",
             )
 
-    def modify_volume(self, volume_id: str, **parameters: Any) -> Refusal | None:
+    def modify_volume(self, volume_id: str, **parameters: Any) -> FactRefused | None:
         """ModifyVolume of a volume of this run; what AWS refuses is an answer."""
         self.check_owned("volume", volume_id)
         try:
@@ -226,7 +226,7 @@ class FactContext:
         except ClientError as error:
             if is_unrelated(error):
                 raise
-            return Refusal.from_error(error)
+            return FactRefused.from_error(error)
         return None
 
     def modify_volume_or_fail(self, volume_id: str, **parameters: Any) -> None:
@@ -323,7 +323,7 @@ class FactContext:
         try:
             instance_id = self._create("instance", owner, run_instance)
         except ClientError as error:
-            if Refusal.from_error(error).code == "VPCIdNotSpecified":
+            if FactRefused.from_error(error).code == "VPCIdNotSpecified":
                 raise NotMeasuredError(f"{self.run_file.region} has no default VPC: give --subnet") from error
             raise
         volumes: Mapping[str, str] = {}
@@ -356,7 +356,7 @@ class FactContext:
         try:
             reservations = self.ec2.describe_instances(InstanceIds=[instance_id])["Reservations"]
         except ClientError as error:
-            if Refusal.from_error(error).code != "InvalidInstanceID.NotFound":
+            if FactRefused.from_error(error).code != "InvalidInstanceID.NotFound":
                 raise
             return {}
         return dict(reservations[0]["Instances"][0])

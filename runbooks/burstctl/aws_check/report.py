@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from burstctl.aws_check.fact import Fact
 from burstctl.aws_check.not_tried import NOT_TRIED
 from burstctl.aws_check.plan import NEVER_RUN_NOTICE
-from burstctl.aws_check.result import Outcome, Result
+from burstctl.aws_check.result import FactOutcome, Result
 from burstctl.aws_check.run_file import RunFile
 from burstctl.aws_check.runner import describe_result
 from burstwatch.core.text import format_instant
@@ -71,7 +71,7 @@ def _fact_document(fact: Fact, result: Result | None) -> "FactDocument":
     return {
         "name": fact.name,
         "question": fact.question,
-        "outcome": result.outcome if result else Outcome.NOT_MEASURED,
+        "outcome": result.outcome if result else FactOutcome.NOT_MEASURED,
         "answer": measurement.answer if measurement else None,
         "values": dict(measurement.values) if measurement else {},
         "evidence": dict(measurement.evidence) if measurement else {},

@@ -29,7 +29,7 @@ Steps = Generator[float, None, Measurement]
 """A measurement. It yields the seconds to wait before it goes on, and returns the answer."""
 
 
-class Outcome(StrEnum):
+class FactOutcome(StrEnum):
     """How measuring a fact ended."""
 
     MEASURED = "measured"
@@ -42,7 +42,7 @@ class Outcome(StrEnum):
 class Result:
     """The result of one fact; ``reason`` is why there is no answer, ``grant`` the missing permission."""
 
-    outcome: Outcome
+    outcome: FactOutcome
     at_s: float
     measurement: Measurement | None = None
     reason: str | None = None
@@ -64,9 +64,9 @@ class Result:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "Result":
         """The inverse of ``to_document``."""
-        outcome = Outcome(document["outcome"])
+        outcome = FactOutcome(document["outcome"])
         measurement = None
-        if outcome is Outcome.MEASURED:
+        if outcome is FactOutcome.MEASURED:
             measurement = Measurement(
                 answer=document["answer"], values=document["values"], evidence=document["evidence"]
             )

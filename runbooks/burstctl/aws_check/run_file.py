@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from burstctl.aws_check.result import Outcome, Result
+from burstctl.aws_check.result import FactOutcome, Result
 from burstctl.cli.atomic_file import WriteError, write_atomically
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.wiring.settings import SettingsError
@@ -101,7 +101,7 @@ class RunFile:
         return [
             name
             for name in self.facts
-            if name not in self.results or self.results[name].outcome is not Outcome.MEASURED
+            if name not in self.results or self.results[name].outcome is not FactOutcome.MEASURED
         ]
 
 

@@ -10,7 +10,7 @@ from burstctl.aws_check.cleanup import remove
 from burstctl.aws_check.fact import Fact
 from burstctl.aws_check.fact_context import HOST_OWNER, FactContext
 from burstctl.aws_check.host import ACTIONS as HOST_ACTIONS
-from burstctl.aws_check.result import NotMeasuredError, Outcome, Result, Steps
+from burstctl.aws_check.result import FactOutcome, NotMeasuredError, Result, Steps
 from burstctl.aws_check.run_file import RunFile
 from burstctl.cli.atomic_file import WriteError
 from burstctl.experiment.waiting import Waiter
@@ -85,17 +85,17 @@ def _advance(task: _Task, clock: Callable[[], float]) -> Result | None:
             raise NotMeasuredError(f"it took longer than {task.fact.minutes} min")  # noqa: TRY301 - as all others
         task.wake_at_s = min(clock() + next(task.steps), task.deadline_s)
     except StopIteration as end:
-        return Result(outcome=Outcome.MEASURED, at_s=clock(), measurement=end.value)
+        return Result(outcome=FactOutcome.MEASURED, at_s=clock(), measurement=end.value)
     except WriteError:
         raise
     except NotMeasuredError as reason:
-        return Result(outcome=Outcome.NOT_MEASURED, at_s=clock(), reason=str(reason))
+        return Result(outcome=FactOutcome.NOT_MEASURED, at_s=clock(), reason=str(reason))
     except AWS_ERRORS as error:
         return _result_of_aws_error(error, task.fact, clock())
     except BurstwatchError as error:
-        return Result(outcome=Outcome.FAILED, at_s=clock(), reason=str(error))
+        return Result(outcome=FactOutcome.FAILED, at_s=clock(), reason=str(error))
     except Exception as error:  # noqa: BLE001 - a fault in one fact, or an answer of a new shape, hides no other
-        return Result(outcome=Outcome.FAILED, at_s=clock(), reason=f"{type(error).__name__}: {error}")
+        return Result(outcome=FactOutcome.FAILED, at_s=clock(), reason=f"{type(error).__name__}: {error}")
     return None
 
 
@@ -113,5 +113,5 @@ def _result_of_aws_error(error: Exception, fact: Fact, now_s: float) -> Result:
     failure = to_aws_failure(error, action)
     if failure.code in _PERMISSION_CODES:
         grant = action or operation
-        return Result(outcome=Outcome.NOT_PERMITTED, at_s=now_s, reason=str(failure), grant=grant)
-    return Result(outcome=Outcome.FAILED, at_s=now_s, reason=str(failure))
+        return Result(outcome=FactOutcome.NOT_PERMITTED, at_s=now_s, reason=str(failure), grant=grant)
+    return Result(outcome=FactOutcome.FAILED, at_s=now_s, reason=str(failure))

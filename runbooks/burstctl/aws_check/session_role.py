@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from burstctl.aws_check.fact_context import GP3, VOLUME_ACTIONS, FactContext, Refusal
+from burstctl.aws_check.fact_context import GP3, VOLUME_ACTIONS, FactContext, FactRefused
 from burstctl.aws_check.resources import make_tags, role_path
 from burstctl.aws_check.result import NotMeasuredError
 
@@ -65,7 +65,7 @@ def create_role(context: FactContext, name: str, volume_ids: Sequence[str]) -> s
                 Tags=make_tags(context.run_file.run_id),
             )
         except ClientError as error:  # the answer to the first request was lost, and botocore repeated it
-            if Refusal.from_error(error).code != "EntityAlreadyExists":
+            if FactRefused.from_error(error).code != "EntityAlreadyExists":
                 raise
         return role_name
 
@@ -76,7 +76,7 @@ def create_role(context: FactContext, name: str, volume_ids: Sequence[str]) -> s
 
 def dry_run_as(
     context: FactContext, role_arn: str, policy: Mapping[str, Any], volume_id: str
-) -> Generator[float, None, Refusal]:
+) -> Generator[float, None, FactRefused]:
     """The response to the role for a dry run of ModifyVolume to gp3 under this session policy.
 
     Raises:
@@ -101,7 +101,7 @@ def dry_run_as(
     try:
         ec2.modify_volume(VolumeId=volume_id, **GP3, DryRun=True)
     except ClientError as error:
-        if (answer := Refusal.from_error(error)).code not in (ALLOWED_CODE, DENIED_CODE):
+        if (answer := FactRefused.from_error(error)).code not in (ALLOWED_CODE, DENIED_CODE):
             raise  # neither yes nor no
         return answer
     raise NotMeasuredError("AWS carried out a dry run")

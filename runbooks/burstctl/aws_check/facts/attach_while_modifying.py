@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from botocore.exceptions import ClientError
 
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.fact_context import GP3, MODIFICATION_ACTIONS, FactContext, Refusal, is_unrelated
+from burstctl.aws_check.fact_context import GP3, MODIFICATION_ACTIONS, FactContext, FactRefused, is_unrelated
 from burstctl.aws_check.host import SPARE_DEVICES
 from burstctl.aws_check.message_template import to_template
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
@@ -16,7 +16,7 @@ class Attempt(NamedTuple):
     """AttachVolume, and the state of the modification right before and right after it."""
 
     state_before: str
-    refusal: Refusal | None
+    refusal: FactRefused | None
     state_after: str
 
 
@@ -63,7 +63,7 @@ def measure(context: FactContext) -> Steps:
     return judge(attempts)
 
 
-def _attach(context: FactContext, volume_id: str, instance_id: str, device: str) -> Refusal | None:
+def _attach(context: FactContext, volume_id: str, instance_id: str, device: str) -> FactRefused | None:
     context.check_owned("volume", volume_id)
     context.check_owned("instance", instance_id)
     try:
@@ -71,7 +71,7 @@ def _attach(context: FactContext, volume_id: str, instance_id: str, device: str)
     except ClientError as error:
         if is_unrelated(error):
             raise
-        return Refusal.from_error(error)
+        return FactRefused.from_error(error)
     return None
 
 

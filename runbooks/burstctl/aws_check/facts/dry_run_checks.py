@@ -3,13 +3,13 @@
 from typing import Final
 
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.fact_context import GP3, MODIFICATION_ACTIONS, FactContext, Refusal
+from burstctl.aws_check.fact_context import GP3, MODIFICATION_ACTIONS, FactContext, FactRefused
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
 ALLOWED_CODE: Final = "DryRunOperation"
 
 
-def judge(parameters: Refusal, state: Refusal | None) -> Measurement:
+def judge(parameters: FactRefused, state: FactRefused | None) -> Measurement:
     """Judge by a dry run with an impossible size, and by one while a modification is in progress.
 
     Raises:
@@ -41,7 +41,7 @@ def measure(context: FactContext) -> Steps:
     return judge(parameters, state if is_in_progress else None)
 
 
-def _dry_run(context: FactContext, volume_id: str, **parameters: object) -> Refusal:
+def _dry_run(context: FactContext, volume_id: str, **parameters: object) -> FactRefused:
     """A dry run always ends with an error; success would mean that the volume was modified."""
     refusal = context.modify_volume(volume_id, DryRun=True, **parameters)
     if refusal is None:

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Final
 
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.fact_context import GP3, MODIFICATION_ACTIONS, FactContext, Refusal
+from burstctl.aws_check.fact_context import GP3, MODIFICATION_ACTIONS, FactContext, FactRefused
 from burstctl.aws_check.message_template import find_time, to_template
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
@@ -14,7 +14,7 @@ _MAX_MODIFICATIONS: Final = 6
 _TARGETS: Final = (GP3, {"VolumeType": "gp2"})
 
 
-def judge(accepted: int, refusal: Refusal | None, first_started_at_s: float) -> Measurement:
+def judge(accepted: int, refusal: FactRefused | None, first_started_at_s: float) -> Measurement:
     """By the modifications accepted one after the other, and the refusal after them.
 
     Raises:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.fact_context import GP3, MODIFICATION_ACTIONS, FactContext, Refusal
+from burstctl.aws_check.fact_context import GP3, MODIFICATION_ACTIONS, FactContext, FactRefused
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
 _MAX_MODIFICATIONS: Final = 5
@@ -16,7 +16,7 @@ _ANSWER_BY_ACCEPTED: Final = {3: "counts", 0: "counts", 4: "does not count", 1: 
 _RECORD_AFTER_S: Final = 120  # EC2 is eventually consistent: a new record may come later
 
 
-def judge(no_op: Refusal | None, accepted: int) -> Measurement:
+def judge(no_op: FactRefused | None, accepted: int) -> Measurement:
     """By what AWS said to the request that changes nothing, and how many real ones it accepted after it.
 
     Raises:

@@ -3,11 +3,11 @@
 from typing import Final
 
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.fact_context import VOLUME_ACTIONS, FactContext, Refusal
+from burstctl.aws_check.fact_context import VOLUME_ACTIONS, FactContext, FactRefused
 from burstctl.aws_check.result import Measurement, Steps
 
 
-def judge(refusal: Refusal | None) -> Measurement:
+def judge(refusal: FactRefused | None) -> Measurement:
     """By the answer to 4,000 IOPS on 1 GiB, where 500 per GiB are the limit above 3,000."""
     if refusal is None:
         return Measurement(answer="accepted")

@@ -3,7 +3,7 @@
 import pytest
 
 from burstctl.aws_check import paging
-from burstctl.aws_check.fact_context import Refusal
+from burstctl.aws_check.fact_context import FactRefused
 from burstctl.aws_check.facts import (
     FACTS,
     attach_while_modifying,
@@ -32,12 +32,12 @@ from burstctl.aws_check.message_template import find_time, to_template
 from burstctl.aws_check.not_tried import NOT_TRIED
 from burstctl.aws_check.paging import Page
 from burstctl.aws_check.plan import Plan
-from burstctl.aws_check.result import Measurement, NotMeasuredError, Outcome, Result
+from burstctl.aws_check.result import FactOutcome, Measurement, NotMeasuredError, Result
 from burstwatch.core.buckets.series import Sample, Series
 
-NO_ANSWER = Refusal(code="Refused", message="no")
-EMPTY = Refusal(code="DryRunOperation", message="would have succeeded")
-BUSY = Refusal(code="IncorrectModificationState", message="busy")
+NO_ANSWER = FactRefused(code="Refused", message="no")
+EMPTY = FactRefused(code="DryRunOperation", message="would have succeeded")
+BUSY = FactRefused(code="IncorrectModificationState", message="busy")
 
 
 def series(*values, every_s=60):
@@ -159,8 +159,8 @@ def test_a_message_is_compared_without_its_time_and_volume():
 
 def test_a_result_survives_its_process():
     for result in (
-        Result(outcome=Outcome.MEASURED, at_s=1, measurement=Measurement(answer="a", values={"b": 1})),
-        Result(outcome=Outcome.NOT_PERMITTED, at_s=1, reason="no", grant="ec2:CreateVolume"),
+        Result(outcome=FactOutcome.MEASURED, at_s=1, measurement=Measurement(answer="a", values={"b": 1})),
+        Result(outcome=FactOutcome.NOT_PERMITTED, at_s=1, reason="no", grant="ec2:CreateVolume"),
     ):
         assert Result.from_document(result.to_document()) == result
 
