@@ -22,7 +22,7 @@ from burstctl.doctor.finding import (
     skipped,
     warning,
 )
-from burstctl.doctor.iam_simulation import SimulationOutcome, SimulationResult, simulate
+from burstctl.doctor.iam_simulation import PermissionSimulation, SimulationOutcome, simulate
 from burstwatch.adapters.aws.ec2_modify import DryRunAllowed, Ec2Modifier, Refused
 from burstwatch.adapters.aws.errors import AwsError, FailureKind, translate_errors
 from burstwatch.adapters.policy.deployments import DEPLOYMENTS_PATH
@@ -344,7 +344,7 @@ def _simulate_permissions(
         yield judge_simulation(permission, answers[permission.action], why_not_tried=why_not_tried)
 
 
-def judge_simulation(permission: Permission, result: SimulationResult, *, why_not_tried: str) -> Finding:
+def judge_simulation(permission: Permission, result: PermissionSimulation, *, why_not_tried: str) -> Finding:
     """Never a false green: what IAM does not say is not known."""
     match result.outcome:
         case SimulationOutcome.ALLOWED:

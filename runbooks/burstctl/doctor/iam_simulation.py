@@ -26,7 +26,7 @@ class SimulationOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulationResult:
+class PermissionSimulation:
     """The result for an action, and the reason if it is not allowed."""
 
     outcome: SimulationOutcome
@@ -39,7 +39,7 @@ def simulate(
     resource: str,
     *,
     request_context: Mapping[str, str] | None = None,
-) -> Mapping[str, SimulationResult]:
+) -> Mapping[str, PermissionSimulation]:
     """Ask IAM whether the caller may do this; without a response, everything is unknown.
 
     Raises:
@@ -49,13 +49,15 @@ def simulate(
         principal = find_principal(doctor_context)
         if principal is None:
             reason = "IAM cannot simulate this kind of identity"
-            return dict.fromkeys(actions, SimulationResult(outcome=SimulationOutcome.UNKNOWN, reason=reason))
+            return dict.fromkeys(
+                actions, PermissionSimulation(outcome=SimulationOutcome.UNKNOWN, reason=reason)
+            )
         return dict(_simulate_pages(doctor_context, principal, actions, resource, request_context or {}))
     except AwsError as error:
         if error.failure.kind not in (FailureKind.REFUSED, FailureKind.NOT_FOUND, FailureKind.BROKEN):
             raise
         reason = sanitise(f"{error.failure.action}: {error.failure.message}", _MAX_TEXT_LENGTH)
-        return dict.fromkeys(actions, SimulationResult(outcome=SimulationOutcome.UNKNOWN, reason=reason))
+        return dict.fromkeys(actions, PermissionSimulation(outcome=SimulationOutcome.UNKNOWN, reason=reason))
 
 
 def find_principal(context: DoctorContext) -> str | None:
@@ -81,7 +83,7 @@ def find_principal(context: DoctorContext) -> str | None:
         return default_arn
 
 
-def read_decision(result: Mapping[str, Any]) -> SimulationResult:
+def read_decision(result: Mapping[str, Any]) -> PermissionSimulation:
     """One result; allowed only where nothing that was simulated says no, and nothing was left open."""
     overriding_policies = (
         ("OrganizationsDecisionDetail", "AllowedByOrganizations", "a policy of the organization forbids it"),
@@ -93,19 +95,21 @@ def read_decision(result: Mapping[str, Any]) -> SimulationResult:
     )
     for detail, flag, reason in overriding_policies:
         if result.get(detail, {}).get(flag) is False:
-            return SimulationResult(outcome=SimulationOutcome.DENIED, reason=reason)
+            return PermissionSimulation(outcome=SimulationOutcome.DENIED, reason=reason)
     if missing := _missing_context_keys(result):
         reason = sanitise(f"it depends on {', '.join(missing)}", _MAX_TEXT_LENGTH)
-        return SimulationResult(outcome=SimulationOutcome.UNKNOWN, reason=reason)
+        return PermissionSimulation(outcome=SimulationOutcome.UNKNOWN, reason=reason)
     match result.get("EvalDecision"):
         case "allowed":
-            return SimulationResult(outcome=SimulationOutcome.ALLOWED)
+            return PermissionSimulation(outcome=SimulationOutcome.ALLOWED)
         case "explicitDeny":
-            return SimulationResult(outcome=SimulationOutcome.DENIED, reason="an explicit deny forbids it")
+            return PermissionSimulation(
+                outcome=SimulationOutcome.DENIED, reason="an explicit deny forbids it"
+            )
         case "implicitDeny":
-            return SimulationResult(outcome=SimulationOutcome.DENIED, reason="no policy allows it")
+            return PermissionSimulation(outcome=SimulationOutcome.DENIED, reason="no policy allows it")
         case decision:
-            return SimulationResult(outcome=SimulationOutcome.UNKNOWN, reason=f"IAM decided {decision!r}")
+            return PermissionSimulation(outcome=SimulationOutcome.UNKNOWN, reason=f"IAM decided {decision!r}")
 
 
 def _missing_context_keys(result: Mapping[str, Any]) -> list[str]:
@@ -121,7 +125,7 @@ def _simulate_pages(
     actions: Sequence[str],
     resource: str,
     request_context: Mapping[str, str],
-) -> Iterator[tuple[str, SimulationResult]]:
+) -> Iterator[tuple[str, PermissionSimulation]]:
     context_values = {"aws:RequestedRegion": doctor_context.region, **request_context}
     request: dict[str, Any] = {
         "PolicySourceArn": principal,
@@ -145,5 +149,5 @@ def _simulate_pages(
     for action in unanswered:
         yield (
             action,
-            SimulationResult(outcome=SimulationOutcome.UNKNOWN, reason="IAM left it out of its answer"),
+            PermissionSimulation(outcome=SimulationOutcome.UNKNOWN, reason="IAM left it out of its answer"),
         )

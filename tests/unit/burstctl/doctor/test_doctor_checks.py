@@ -31,7 +31,7 @@ from burstctl.doctor.finding import (
     skipped,
     warning,
 )
-from burstctl.doctor.iam_simulation import SimulationOutcome, SimulationResult, read_decision
+from burstctl.doctor.iam_simulation import PermissionSimulation, SimulationOutcome, read_decision
 from burstctl.doctor.registry import CHECKS, Check, Group
 from burstctl.doctor.runner import CheckResult, run_checks
 from burstctl.doctor.text import describe_totals, to_lines
@@ -272,7 +272,7 @@ def test_what_a_simulated_answer_means_depends_on_the_need(need, denied):
     permission = Permission("sns:Publish", need, "alerts")
 
     def judged(answer):
-        return judge_simulation(permission, SimulationResult(outcome=answer), why_not_tried="x").verdict
+        return judge_simulation(permission, PermissionSimulation(outcome=answer), why_not_tried="x").verdict
 
     assert judged(SimulationOutcome.ALLOWED) is Verdict.OK
     assert judged(SimulationOutcome.DENIED) is denied
