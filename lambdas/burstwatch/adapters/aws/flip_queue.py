@@ -20,7 +20,7 @@ _MAX_CODE_CHARS: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SendResult:
+class EnqueueResult:
     """The volumes whose requests the queue took, and for each of the others the reason why it did not."""
 
     sent: frozenset[str] = frozenset()
@@ -39,7 +39,7 @@ class FlipQueue:
         self._client = client
         self._queue_url = queue_url
 
-    def send(self, requests: Sequence[FlipRequest]) -> SendResult:
+    def send(self, requests: Sequence[FlipRequest]) -> EnqueueResult:
         """Send requests in batches; after a failure of AWS once more, because the queue drops repeats."""
         failed: dict[str, str] = {}
         for offset in range(0, len(requests), _MAX_BATCH_SIZE):
@@ -50,7 +50,7 @@ class FlipQueue:
                 failures |= self._send_batch(retries)
             failed |= {volume_id: failure.message for volume_id, failure in failures.items()}
         requested_ids = frozenset(request.volume_id for request in requests)
-        return SendResult(sent=requested_ids - failed.keys(), failed=failed)
+        return EnqueueResult(sent=requested_ids - failed.keys(), failed=failed)
 
     def put_back(self, receipt_handle: str, after_s: int) -> str | None:
         """Let a message in flight be received again after ``after_s`` seconds; the error if that failed."""
