@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from burstctl.advise.rightsizing import Confidence, DrainRisk, Verdict
+from burstctl.advise.rightsizing import AdviceVerdict, Confidence, DrainRisk
 from documents.shared import (
     ConfigurationDocument,
     Count,
@@ -78,7 +78,7 @@ class AdvisedVolumeDocument(TypedDict):
     critical: bool
     now: ConfigurationDocument
     flipped_from: ConfigurationDocument | None
-    verdict: Verdict
+    verdict: AdviceVerdict
     advised: ConfigurationDocument
     usd_per_month_now: float
     usd_per_month_advised: float

@@ -12,7 +12,7 @@ from burstctl.advise.collect import MAX_USD, AdviceReport, AdviceRequest, collec
 from burstctl.advise.fleet_text import render_fleet
 from burstctl.advise.iac import IacKind, changes_definition, render_definition
 from burstctl.advise.json import to_csv, to_document
-from burstctl.advise.rightsizing import Advice, Verdict
+from burstctl.advise.rightsizing import Advice, AdviceVerdict
 from burstctl.advise.text import print_notes, render_advice
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import (
@@ -161,7 +161,10 @@ def _is_empty(report: AdviceReport) -> bool:
 def _print_next(options: Options, *reports: AdviceReport) -> None:
     """Print the commands about the first volume that should be moved, else where there may be one."""
     moves = [
-        (advice, report) for report in reports for advice in report.advice if advice.verdict is Verdict.MOVE
+        (advice, report)
+        for report in reports
+        for advice in report.advice
+        if advice.verdict is AdviceVerdict.MOVE
     ]
     region_options = options
     if moves:

@@ -8,7 +8,7 @@ from shutil import get_terminal_size
 from typing import Final
 
 from burstctl.advise.collect import AdviceReport
-from burstctl.advise.rightsizing import STAY, Advice, FleetAdvice, Verdict, summarise
+from burstctl.advise.rightsizing import STAY, Advice, AdviceVerdict, FleetAdvice, summarise
 from burstctl.advise.text import describe_prices
 from burstctl.cli.styled_text import StyledText, render_styled
 from burstctl.cli.text_layout import text_columns, wrap_hanging
@@ -136,9 +136,9 @@ def _describe_briefly(configuration: Configuration, size_gib: int) -> str:
 
 
 def _describe_target(advice: Advice) -> str:
-    if advice.verdict is Verdict.UNDECIDED:
+    if advice.verdict is AdviceVerdict.UNDECIDED:
         return "stay for now: little data"
-    if advice.verdict is Verdict.STAY:
+    if advice.verdict is AdviceVerdict.STAY:
         return "stay"
     target = advice.target
     mib_s = "" if target.throughput_mib_s is None else f" {target.throughput_mib_s:,} MiB/s"

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
-from burstctl.advise.rightsizing import Advice, Verdict
+from burstctl.advise.rightsizing import Advice, AdviceVerdict
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.text import sanitise, wrap
@@ -48,7 +48,7 @@ def render_definition(advice: Advice, kind: IacKind) -> str:
 
 def changes_definition(advice: Advice) -> bool:
     """Whether the definition is to be changed: also that of a flipped volume that stays as it is."""
-    return advice.verdict is Verdict.MOVE or advice.inputs.flipped_from is not None
+    return advice.verdict is AdviceVerdict.MOVE or advice.inputs.flipped_from is not None
 
 
 def _describe_change(advice: Advice) -> str:

@@ -6,7 +6,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 
 from burstctl.advise.collect import AdviceReport
-from burstctl.advise.rightsizing import Advice, Option, Verdict
+from burstctl.advise.rightsizing import Advice, AdviceVerdict, Option
 from burstctl.advise.text import flip_command
 from burstctl.advise.usage import Peak, RateSummary, Usage
 from burstwatch.core.ledger.flip_state import configuration_to_document
@@ -100,7 +100,7 @@ def _volume_document(advice: Advice, report: AdviceReport) -> "AdvisedVolumeDocu
         },
         "usage": _usage_document(advice.inputs.usage),
         "options": {name: _option_document(option) for name, option in advice.options.items()},
-        "command": flip_command(advice, report) if advice.verdict is Verdict.MOVE else None,
+        "command": flip_command(advice, report) if advice.verdict is AdviceVerdict.MOVE else None,
     }
 
 
@@ -193,7 +193,7 @@ def _csv_row(advice: Advice, report: AdviceReport) -> Mapping[str, Any]:
         advice.confidence,
         " ".join(advice.reasons),
         " ".join(advice.risks),
-        flip_command(advice, report) if advice.verdict is Verdict.MOVE else None,
+        flip_command(advice, report) if advice.verdict is AdviceVerdict.MOVE else None,
     )
     return dict(zip(_COLUMNS, values, strict=True))
 

@@ -50,7 +50,7 @@ _IO1_IOPS_PER_MIB_S: Final = 64
 _IO2_MIB_S_PER_IOPS: Final = 0.256  # Source: EBS user guide, Provisioned IOPS SSD
 
 
-class Verdict(StrEnum):
+class AdviceVerdict(StrEnum):
     """What to do with a volume; ``undecided``: too little was seen of it, and moving it would cost more."""
 
     MOVE = "move"
@@ -152,7 +152,7 @@ class Advice:
 
     inputs: AdviceInput
     requirement: Requirement
-    verdict: Verdict
+    verdict: AdviceVerdict
     target: Configuration
     price: PriceChange
     options: Mapping[str, Option]
@@ -170,7 +170,7 @@ class Advice:
         """Whether the volume, so configured, has no credits to lose or never came close to losing them."""
         if self.target.volume_type is not VolumeType.GP2 or not can_burst(self.volume):
             return True
-        return self.verdict is Verdict.STAY and self.options[STAY].shortfall is None
+        return self.verdict is AdviceVerdict.STAY and self.options[STAY].shortfall is None
 
     @property
     def differs_from_alert(self) -> bool:
@@ -228,7 +228,9 @@ def advise(inputs: AdviceInput) -> Advice:
     is_unchanged = options[choice].configuration == inputs.current
     confidence = confidence_of(inputs.usage)
     is_unknown = is_unchanged and can_burst(inputs.volume) and confidence in _INSUFFICIENT
-    verdict = Verdict.UNDECIDED if is_unknown else Verdict.STAY if is_unchanged else Verdict.MOVE
+    verdict = (
+        AdviceVerdict.UNDECIDED if is_unknown else AdviceVerdict.STAY if is_unchanged else AdviceVerdict.MOVE
+    )
     price = PriceChange(
         before_usd_per_month=options[STAY].usd_per_month,
         after_usd_per_month=options[choice].usd_per_month,
@@ -251,12 +253,12 @@ def summarise(advice: Sequence[Advice]) -> FleetAdvice:
     """The total effect of following all advice."""
     by_target: dict[str, int] = {}
     for item in advice:
-        name = str(item.target.volume_type) if item.verdict is Verdict.MOVE else STAY
+        name = str(item.target.volume_type) if item.verdict is AdviceVerdict.MOVE else STAY
         by_target[name] = by_target.get(name, 0) + 1
     return FleetAdvice(
         count=len(advice),
         by_target=by_target,
-        undecided=sum(item.verdict is Verdict.UNDECIDED for item in advice),
+        undecided=sum(item.verdict is AdviceVerdict.UNDECIDED for item in advice),
         price=_sum_prices(advice),
         needs_no_watch=bool(advice) and all(item.is_off_credits for item in advice),
         critical_count=sum(item.inputs.is_critical for item in advice),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from burstctl.advise.collect import AdviceReport
-from burstctl.advise.rightsizing import Advice, Confidence, Verdict, describe_period
+from burstctl.advise.rightsizing import Advice, AdviceVerdict, Confidence, describe_period
 from burstctl.cli.output import print_info, print_warning
 from burstctl.cli.text_layout import Topic, lay_out_topics, text_columns, wrap_command
 from burstctl.render.plan_text import format_usd_difference
@@ -68,18 +68,18 @@ def flip_command(advice: Advice, report: AdviceReport) -> str:
 
 
 def _flip_options(advice: Advice) -> list[str]:
-    return flip_options(advice.target) if advice.verdict is Verdict.MOVE else []
+    return flip_options(advice.target) if advice.verdict is AdviceVerdict.MOVE else []
 
 
 def _describe_verdict(advice: Advice) -> str:
     match advice.verdict:
-        case Verdict.UNDECIDED:
+        case AdviceVerdict.UNDECIDED:
             return f"Leave it {advice.target} for now: it has too little data."
-        case Verdict.STAY if advice.inputs.flipped_from is not None:
+        case AdviceVerdict.STAY if advice.inputs.flipped_from is not None:
             return f"Keep it {advice.target} permanently."
-        case Verdict.STAY:
+        case AdviceVerdict.STAY:
             return f"Leave it {advice.target}."
-        case Verdict.MOVE:
+        case AdviceVerdict.MOVE:
             return f"Make it {advice.target} permanently."
 
 
@@ -144,12 +144,12 @@ def _suggested_commands(advice: Advice, report: AdviceReport) -> list[str]:
     """What to do, to paste; a volume that its flip made what it should be is kept so by a flip by hand."""
     if advice.volume.managed_by:
         return [f"Change its definition in {advice.volume.managed_by}."]
-    if advice.verdict is not Verdict.MOVE and advice.inputs.flipped_from is None:
+    if advice.verdict is not AdviceVerdict.MOVE and advice.inputs.flipped_from is None:
         return []
     volume_id = advice.volume.volume_id
     flip = ["burstctl", "flip", volume_id, *_flip_options(advice)]
     lines = ["", "To do it, and to change its definition (or cloudformation, or cdk):"]
-    if advice.verdict is not Verdict.MOVE:
+    if advice.verdict is not AdviceVerdict.MOVE:
         lines[1] = "To keep it (without a request to AWS), and to change its definition:"
     return [
         *lines,

@@ -10,7 +10,7 @@ from contextlib import suppress
 import click
 import pytest
 
-from burstctl.advise.rightsizing import Verdict
+from burstctl.advise.rightsizing import AdviceVerdict
 from burstctl.main import burstctl
 from burstctl.render.guard_override import OVERRIDABLE
 from burstwatch.core.alerts.alert import AlertKind
@@ -164,7 +164,7 @@ def test_every_command_in_a_sentence_is_one(page):
 
 @pytest.mark.parametrize(
     "word",
-    [*Level, *Mode, *UnknownReason, *OutcomeStatus, *Verdict],
+    [*Level, *Mode, *UnknownReason, *OutcomeStatus, *AdviceVerdict],
     ids=lambda word: f"{type(word).__name__}-{word}",
 )
 def test_the_glossary_has_every_word_that_outputs_use(word):

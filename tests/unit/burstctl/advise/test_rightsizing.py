@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from burstctl.advise.rightsizing import (
     STAY,
+    AdviceVerdict,
     Confidence,
     DrainRisk,
-    Verdict,
     advise,
     describe_period,
     is_advisable,
@@ -68,7 +68,7 @@ def io2(iops) -> Configuration:
 )
 def test_a_volume_gets_what_it_was_seen_to_serve_with_headroom(size_gib, usage, target, usd):
     advice = advise(a_case(size_gib, usage))
-    assert advice.verdict is Verdict.MOVE
+    assert advice.verdict is AdviceVerdict.MOVE
     assert advice.target == target
     assert advice.price.after_usd_per_month == pytest.approx(usd)
 
@@ -103,7 +103,7 @@ def test_a_volume_held_back_for_less_than_the_percentile_leaves_out_is_sized_by_
 def test_a_gp2_that_never_bursts_stays_where_gp3_would_not_be_cheaper(size_gib, mib_s):
     # 3 GiB: 0.30, gp3 with 128 MiB/s 0.24 + 0.12; 200 GiB: 20, gp3 with 250 MiB/s 16 + 5
     advice = advise(a_case(size_gib, a_usage(50, mib_s)))
-    assert advice.verdict is Verdict.STAY
+    assert advice.verdict is AdviceVerdict.STAY
     assert advice.target == GP2
     assert "It never bursts, and no other type that serves this costs less." in advice.reasons
     assert advice.is_off_credits
@@ -119,12 +119,12 @@ def test_the_same_volume_goes_to_gp3_when_it_does_burst():
 @pytest.mark.parametrize("least_pct", [None, 100.0])
 def test_a_minute_above_the_baseline_is_a_burst_though_no_balance_shows_it(least_pct):
     usage = replace(a_usage(50, 210, least_pct=least_pct), iops=a_rate(50, busiest=700))
-    assert advise(a_case(200, usage)).verdict is Verdict.MOVE  # 200 GiB sustain 600
+    assert advise(a_case(200, usage)).verdict is AdviceVerdict.MOVE  # 200 GiB sustain 600
 
 
 def test_a_critical_volume_gets_gp3_as_its_alert_proposes_and_io2_is_an_option():
     advice = advise(a_case(100, a_usage(800, 20), is_critical=True))
-    assert (advice.verdict, advice.target) == (Verdict.MOVE, gp3())
+    assert (advice.verdict, advice.target) == (AdviceVerdict.MOVE, gp3())
     assert advice.reasons[0] == "It is tagged critical: gp3 depends on no burst credits."
     assert advice.options["io2"].configuration == io2(1_000)
     assert advice.usd_more_on_io2 == 77.50 - advice.price.after_usd_per_month
@@ -133,7 +133,7 @@ def test_a_critical_volume_gets_gp3_as_its_alert_proposes_and_io2_is_an_option()
 def test_a_critical_volume_that_never_bursts_still_leaves_burst_storage():
     # 200 GiB that serve 210 MiB/s: gp3 with as much throughput costs more than gp2
     usage = a_usage(50, 210)
-    assert advise(a_case(200, usage)).verdict is Verdict.STAY
+    assert advise(a_case(200, usage)).verdict is AdviceVerdict.STAY
     critical = advise(a_case(200, usage, is_critical=True))
     assert critical.target.volume_type is VolumeType.GP3
 
@@ -186,7 +186,7 @@ def test_a_critical_volume_may_name_another_type():
 def test_a_critical_io2_that_serves_and_costs_no_more_stays():
     volume = a_volume_as(io2(1_000))
     case = a_case(usage=a_usage(800, 20), volume=volume, is_critical=True, critical_type=VolumeType.IO2)
-    assert advise(case).verdict is Verdict.STAY
+    assert advise(case).verdict is AdviceVerdict.STAY
 
 
 def test_demand_beyond_gp3_gets_io2():
@@ -218,7 +218,7 @@ def test_an_oversized_gp3_and_an_io1_are_made_smaller():
 
 def test_a_gp3_that_is_what_it_should_be_stays():
     advice = advise(a_case(volume=a_volume_as(gp3()), usage=a_usage(1_000, 100), flipped_from=GP2))
-    assert advice.verdict is Verdict.STAY
+    assert advice.verdict is AdviceVerdict.STAY
     assert advice.reasons[-2:] == ("Its type is right.", "A flip made it so; before it was gp2.")
 
 
@@ -266,7 +266,7 @@ def test_what_was_seen_for_less_than_a_week_makes_nothing_smaller():
 @pytest.mark.parametrize("usage", [None, a_usage(50, 5, days=2), a_usage(None, None)])
 def test_too_little_history_moves_nothing_that_would_cost_more(usage):
     advice = advise(a_case(200, usage))  # as fast as it is: gp3 with 250 MiB/s for 21, the gp2 costs 20
-    assert advice.verdict is Verdict.UNDECIDED
+    assert advice.verdict is AdviceVerdict.UNDECIDED
     assert not advice.is_off_credits
     assert advise(a_case(100, usage)).target == gp3(mib_s=128)  # 8.12 for 10
 
@@ -321,7 +321,7 @@ def a_gp3_on(instance, iops, mib_s):
 @pytest.mark.parametrize(("iops", "mib_s", "first"), [(2_900, 91, 0), (1_000, 124, 1)])
 def test_nothing_is_paid_for_that_the_instance_serves_only_while_it_has_credits(iops, mib_s, first):
     advice = a_gp3_on(T4G_SMALL, iops, mib_s)
-    assert (advice.verdict, advice.target) == (Verdict.STAY, gp3(3_000, 125))
+    assert (advice.verdict, advice.target) == (AdviceVerdict.STAY, gp3(3_000, 125))
     assert advice.price.difference_usd_per_month == 0
     limit = ("1,000 IOPS", "20.7 MiB/s")[first]
     assert advice.reasons[first].endswith(
@@ -398,7 +398,7 @@ def test_prices_decide_and_not_a_rule_of_thumb():
     high_prices = replace(
         US_EAST_1, by_type={**US_EAST_1.by_type, VolumeType.GP3: TypePrice(usd_per_gib=0.11)}
     )
-    assert advise(a_case(100, a_usage(), prices=high_prices)).verdict is Verdict.STAY
+    assert advise(a_case(100, a_usage(), prices=high_prices)).verdict is AdviceVerdict.STAY
 
 
 # --- what was seen
