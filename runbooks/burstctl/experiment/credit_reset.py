@@ -125,7 +125,7 @@ class RoundTrip:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ResetVerdict:
     """What the datapoints show; ``hypothesis`` is None if they do not decide.
 
     ``consistent`` are the answers that no datapoint contradicts. ``predictions`` are the bounds, in per cent,
@@ -144,7 +144,7 @@ class Verdict:
         return self.hypothesis or UNCLEAR
 
 
-def reach_verdict(round_trip: RoundTrip) -> Verdict:
+def reach_verdict(round_trip: RoundTrip) -> ResetVerdict:
     """The answer that fits the datapoints, if only one does."""
     before, on_arrival = credits_before(round_trip), credits_on_arrival(round_trip)
     if before is None or on_arrival is None:
@@ -251,8 +251,8 @@ def pct_per_minute(size_gib: int) -> float:
     return baseline_iops(size_gib) * MINUTE_S / CREDITS_PER_PCT
 
 
-def _inconclusive(reason: str) -> Verdict:
-    return Verdict(hypothesis=None, reasoning=[reason])
+def _inconclusive(reason: str) -> ResetVerdict:
+    return ResetVerdict(hypothesis=None, reasoning=[reason])
 
 
 def _bounds_at_return(
@@ -318,7 +318,7 @@ class _CompletedTrip:
         }
 
 
-def _compare_hypotheses(trip: _CompletedTrip, before: Bounds) -> Verdict:
+def _compare_hypotheses(trip: _CompletedTrip, before: Bounds) -> ResetVerdict:
     """Compare from the first datapoint of the return on, or after it if those show no bucket."""
     samples = list(trip.round_trip.balance.since(trip.return_started_at_s))
     consistent = trip.consistent_hypotheses(samples)
@@ -336,7 +336,7 @@ def _compare_hypotheses(trip: _CompletedTrip, before: Bounds) -> Verdict:
     ]
     is_clear = len(consistent) == 1 and not overlapping
     summary = f"Only {consistent[0]} fits, all {len(samples)} datapoints from then on." if is_clear else ""
-    return Verdict(
+    return ResetVerdict(
         hypothesis=consistent[0] if is_clear else None,
         reasoning=[
             *_explain_arithmetic(trip, before, first_sample, predictions),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from burstctl.cli.atomic_file import write_atomically
 from burstctl.experiment.credit_bounds import EARNING_ERROR, NOISE_PCT, SPENDING_ERROR
-from burstctl.experiment.credit_reset import UNCLEAR, Hypothesis, RoundTrip, Verdict
+from burstctl.experiment.credit_reset import UNCLEAR, Hypothesis, ResetVerdict, RoundTrip
 from burstctl.experiment.journal import Journal, ModificationTimes
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.volume import baseline_iops
@@ -37,7 +37,7 @@ class ExperimentResult:
     journal: Journal
     now_s: float
     round_trip: RoundTrip | None = None
-    verdict: Verdict | None = None
+    verdict: ResetVerdict | None = None
 
     @property
     def conclusion(self) -> Hypothesis | Literal["unclear"] | None:
@@ -166,7 +166,7 @@ def _modification_table(journal: Journal) -> list[str]:
     return ["| From | To | Started | Completed | Took |", "| --- | --- | --- | --- | --- |", *rows]
 
 
-def _prediction_table(verdict: Verdict) -> list[str]:
+def _prediction_table(verdict: ResetVerdict) -> list[str]:
     assert verdict.predictions is not None
     assert verdict.first_sample is not None
     rows = [
