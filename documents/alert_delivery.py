@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from burstctl.doctor.finding import Verdict
+from burstctl.doctor.finding import CheckStatus
 from documents.doctor import FindingDocument
 from documents.shared import ApiCalls, Instant
 
@@ -20,7 +20,7 @@ class AlertTestDocument(TypedDict):
     account: str | None
     stack: str | None
     alert_id: Annotated[str, Field(description="The ID at the end of each test message.")]
-    verdict: Verdict
+    verdict: CheckStatus
     findings: Annotated[
         list[FindingDocument],
         Field(description="The check is the channel: sns, chat or slack; channels if none is configured."),

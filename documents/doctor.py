@@ -2,7 +2,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from burstctl.doctor.finding import Trouble, Verdict
+from burstctl.doctor.finding import CheckFailure, CheckStatus
 from documents.shared import ApiCalls, Count, Instant
 
 
@@ -19,12 +19,12 @@ class FindingDocument(TypedDict):
     check: str
     group: str
     about: str | None
-    verdict: Verdict
+    verdict: CheckStatus
     seen: str
     fix: str | None
     commands: list[str]
     page: str | None
-    trouble: Trouble | None
+    trouble: CheckFailure | None
 
 
 class DoctorCostDocument(TypedDict):
@@ -44,7 +44,7 @@ class DoctorDocument(TypedDict):
     arn: str | None
     stack: str | None
     ledger: str | None
-    verdict: Verdict
+    verdict: CheckStatus
     totals: DoctorTotalsDocument
     findings: list[FindingDocument]
     cost: DoctorCostDocument

@@ -18,10 +18,10 @@ from burstctl.doctor.check_alerts import (
 )
 from burstctl.doctor.context import DoctorContext
 from burstctl.doctor.finding import (
+    CheckFailure,
+    CheckStatus,
     Finding,
     LookupFailedError,
-    Trouble,
-    Verdict,
     broken,
     ok,
     skipped,
@@ -72,7 +72,7 @@ def channel_checks(alert_id: str) -> list[Check]:
 
 def judge_configuration(results: Sequence[CheckResult]) -> list[CheckResult]:
     """The results; if there is no channel at all, this is a fault as well."""
-    if any(finding.verdict is not Verdict.SKIPPED for result in results for finding in result.findings):
+    if any(finding.verdict is not CheckStatus.SKIPPED for result in results for finding in result.findings):
         return list(results)
     fix = f"deploy a stack with recipients, or set {TOPIC_ARN} or {SLACK_WEBHOOK} for burstctl watch"
     finding = broken("no alert channel is configured: nothing was sent", fix=fix, page=_DOCS_PAGE)
@@ -113,7 +113,7 @@ def _send_to_topic(context: DoctorContext, topic_arn: str, alert_id: str) -> Ite
     for finding in judge_subscriptions(
         context, topic_arn, subscriptions, notify_destinations(context, topic_arn)
     ):
-        if finding.verdict is not Verdict.OK:
+        if finding.verdict is not CheckStatus.OK:
             yield finding
 
 
@@ -219,7 +219,7 @@ def _failed(error: Exception, *, subject: str = "", lead: str = "") -> Finding:
     problem = _problem_of(error)
     summary = f"{lead}{problem.cause}".partition("; it is tried again")[0]
     fix = f"{problem.fix}; then run the test again" if problem.fix else _RETRY
-    return broken(summary, subject=subject, fix=fix, page=_NOT_DELIVERED_PAGE, trouble=Trouble.FAILED)
+    return broken(summary, subject=subject, fix=fix, page=_NOT_DELIVERED_PAGE, trouble=CheckFailure.FAILED)
 
 
 def _problem_of(error: Exception) -> Problem:

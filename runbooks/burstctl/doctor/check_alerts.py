@@ -10,9 +10,9 @@ from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
 from burstctl.doctor.context import DoctorContext
 from burstctl.doctor.finding import (
+    CheckFailure,
     Finding,
     LookupFailedError,
-    Trouble,
     broken,
     from_error,
     ok,
@@ -154,7 +154,7 @@ def probe_webhook(url: str, open_url: Callable[..., Any] | None = None) -> Findi
         webhook = SlackWebhook(url, open_url=open_url)
     except ChannelError as error:
         fix = f"copy it again into {SLACK_WEBHOOK}"
-        return broken(str(error), fix=fix, trouble=Trouble.MISUSED)
+        return broken(str(error), fix=fix, trouble=CheckFailure.MISUSED)
     host = urlsplit(url).hostname or ""
     if host not in _SLACK_HOSTS and host not in _LOCAL_HOSTS and not host.startswith("127."):
         return _check_connection(host, urlsplit(url).port)
@@ -178,7 +178,7 @@ def judge_refusal(error: ChannelError) -> Finding:
     fix = error.problem.fix or "run it again; if it lasts, check the network and any proxy"
     if error.is_permanent:
         return broken(message, fix=fix, page=_NOT_DELIVERED_PAGE)
-    return broken(message, fix=fix, trouble=Trouble.FAILED, page=_NOT_DELIVERED_PAGE)
+    return broken(message, fix=fix, trouble=CheckFailure.FAILED, page=_NOT_DELIVERED_PAGE)
 
 
 def _check_connection(host: str, port: int | None) -> Finding:
@@ -194,7 +194,10 @@ def _check_connection(host: str, port: int | None) -> Finding:
         reason = error.reason if isinstance(error, URLError) else error
         fix = "check the address of the webhook, the network and any proxy"
         return broken(
-            f"{host} was not reached ({reason})", fix=fix, trouble=Trouble.FAILED, page=_NOT_DELIVERED_PAGE
+            f"{host} was not reached ({reason})",
+            fix=fix,
+            trouble=CheckFailure.FAILED,
+            page=_NOT_DELIVERED_PAGE,
         )
     summary = f"{host} is not Slack's: it was reached (HTTP {status}), and nothing was posted"
     return skipped(summary, fix="the first alert will show whether it accepts messages")

@@ -6,7 +6,7 @@ from typing import Final
 from burstctl.context.active_policy import FilePolicySource
 from burstctl.context.stack_policy import StackPolicy
 from burstctl.doctor.context import DoctorContext
-from burstctl.doctor.finding import Finding, LookupFailedError, Trouble, broken, ok, warning
+from burstctl.doctor.finding import CheckFailure, Finding, LookupFailedError, broken, ok, warning
 from burstwatch.adapters.policy.yaml_file import MAX_BYTES
 from burstwatch.core.policy.policy import Policy, PolicyError
 from burstwatch.core.text import format_instant
@@ -47,7 +47,7 @@ def judge_faults(location: str, error: PolicyError, check_command: str) -> Itera
             fix=fix,
             commands=(check_command,),
             page=_REJECTED_PAGE,
-            trouble=Trouble.MISUSED,
+            trouble=CheckFailure.MISUSED,
         )
     if len(faults) > _MAX_FAULTS:
         summary = f"and {len(faults) - _MAX_FAULTS} more faults"
@@ -57,7 +57,7 @@ def judge_faults(location: str, error: PolicyError, check_command: str) -> Itera
             fix=fix,
             commands=(check_command,),
             page=_REJECTED_PAGE,
-            trouble=Trouble.MISUSED,
+            trouble=CheckFailure.MISUSED,
         )
 
 

@@ -9,9 +9,9 @@ from typing import Final
 from burstctl.cli.output import list_first
 from burstctl.doctor.context import DoctorContext, Fleet
 from burstctl.doctor.finding import (
+    CheckFailure,
     Finding,
     LookupFailedError,
-    Trouble,
     broken,
     from_failure,
     ok,
@@ -119,7 +119,9 @@ def judge_failures(report: PassReport) -> Iterator[Finding]:
     for failure in failures[:_MAX_FINDINGS]:
         problem = Problem.of(failure)
         yield broken(
-            problem.cause, fix=problem.fix or "run it again; if it lasts, report it", trouble=Trouble.FAILED
+            problem.cause,
+            fix=problem.fix or "run it again; if it lasts, report it",
+            trouble=CheckFailure.FAILED,
         )
 
 
@@ -182,11 +184,11 @@ def _unwatched_finding(
         fix = "use the newest burstwatch that ever wrote to the ledger, or discard its state"
         release = (context.burstctl_command("release", first),)
         return broken(
-            cause, subject=subject, fix=fix, commands=release, page=_UNREAD_PAGE, trouble=Trouble.FAILED
+            cause, subject=subject, fix=fix, commands=release, page=_UNREAD_PAGE, trouble=CheckFailure.FAILED
         )
     if reason is UnknownReason.READ_FAILED:
         fix = "fix the named cause; the next pass reads it again"
-        trouble = None if _is_refusal(cause) else Trouble.FAILED
+        trouble = None if _is_refusal(cause) else CheckFailure.FAILED
         return broken(cause, subject=subject, fix=fix, commands=commands, page=_GAP_PAGE, trouble=trouble)
     fix = "check whether CloudWatch has it; tag it burstwatch:ignore=true if it never does any I/O"
     return warning(cause, subject=subject, fix=fix, commands=commands, page=_GAP_PAGE)

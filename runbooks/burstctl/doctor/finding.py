@@ -13,7 +13,7 @@ from burstwatch.core.policy.policy import PolicyError
 from burstwatch.wiring.settings import SettingsError
 
 
-class Verdict(StrEnum):
+class CheckStatus(StrEnum):
     """How it is, the worst first; ``skipped`` is neither good nor bad: it is not known, or does not apply."""
 
     BROKEN = "broken"
@@ -22,7 +22,7 @@ class Verdict(StrEnum):
     SKIPPED = "skipped"
 
 
-class Trouble(StrEnum):
+class CheckFailure(StrEnum):
     """Why a check could not be completed, if that determines the exit code."""
 
     FAILED = "failed"
@@ -37,14 +37,14 @@ class Finding:
     it are shown together. ``commands`` can be pasted; ``page`` has more information.
     """
 
-    verdict: Verdict
+    verdict: CheckStatus
     summary: str
     _: KW_ONLY
     subject: str = ""
     fix: str = ""
     commands: tuple[str, ...] = ()
     page: str | None = None
-    trouble: Trouble | None = None
+    trouble: CheckFailure | None = None
 
 
 class LookupFailedError(BurstwatchError):
@@ -60,16 +60,16 @@ class CheckTimeoutError(BurstwatchError):
     """There was no response in time."""
 
 
-ok: Final = partial(Finding, Verdict.OK)
+ok: Final = partial(Finding, CheckStatus.OK)
 """All is well; a ``fix`` here says why there is nothing to do."""
 
-skipped: Final = partial(Finding, Verdict.SKIPPED)
+skipped: Final = partial(Finding, CheckStatus.SKIPPED)
 """It is not known, or does not apply, and why."""
 
-warning: Final = partial(Finding, Verdict.WARNING)
+warning: Final = partial(Finding, CheckStatus.WARNING)
 """It works, but the operator should know about it."""
 
-broken: Final = partial(Finding, Verdict.BROKEN)
+broken: Final = partial(Finding, CheckStatus.BROKEN)
 """It does not work."""
 
 
@@ -81,21 +81,23 @@ def from_error(error: Exception) -> Finding:
         case _ if isinstance(error, AWS_ERRORS):
             return from_failure(to_aws_failure(error))
         case PolicyError() | SettingsError():
-            return _from_problem(error, "correct it as described in the message", Trouble.MISUSED)
+            return _from_problem(error, "correct it as described in the message", CheckFailure.MISUSED)
         case CheckTimeoutError():
             return broken(
                 str(error),
                 fix="run it again; if it lasts, check the network, any proxy and AWS_ENDPOINT_URL",
-                trouble=Trouble.FAILED,
+                trouble=CheckFailure.FAILED,
             )
         case BurstwatchError():
-            return _from_problem(error, "follow the instructions in the message", Trouble.FAILED)
+            return _from_problem(error, "follow the instructions in the message", CheckFailure.FAILED)
         case _:
             message = f"unexpected {type(error).__name__}: {error}"
-            return broken(message, fix="this is a bug in burstctl: please report it", trouble=Trouble.FAILED)
+            return broken(
+                message, fix="this is a bug in burstctl: please report it", trouble=CheckFailure.FAILED
+            )
 
 
-def _from_problem(error: BurstwatchError, default_fix: str, trouble: Trouble) -> Finding:
+def _from_problem(error: BurstwatchError, default_fix: str, trouble: CheckFailure) -> Finding:
     """The cause and the fix apart, if the message has both."""
     problem = error.problem
     return broken(problem.cause, fix=problem.fix or default_fix, trouble=trouble)
@@ -109,24 +111,24 @@ def from_failure(failure: AwsFailure) -> Finding:
         f"{failure.message} ({failure.code})",
         subject=failure.action,
         fix=failure.next_step,
-        trouble=Trouble.FAILED,
+        trouble=CheckFailure.FAILED,
     )
 
 
-_VERDICT_ORDER: Final = tuple(Verdict)
+_VERDICT_ORDER: Final = tuple(CheckStatus)
 
 
-def worst_verdict(findings: Iterable[Finding]) -> Verdict:
+def worst_verdict(findings: Iterable[Finding]) -> CheckStatus:
     """The verdict on everything."""
-    return min((finding.verdict for finding in findings), key=_VERDICT_ORDER.index, default=Verdict.OK)
+    return min((finding.verdict for finding in findings), key=_VERDICT_ORDER.index, default=CheckStatus.OK)
 
 
 def exit_code_of_findings(findings: Sequence[Finding], *, exit_zero: bool) -> ExitCode:
     """The exit code; ``exit_zero`` ignores warnings and faults, but never a check that could not run."""
     troubles = {finding.trouble for finding in findings}
-    if Trouble.MISUSED in troubles:
+    if CheckFailure.MISUSED in troubles:
         return ExitCode.USAGE
-    if Trouble.FAILED in troubles:
+    if CheckFailure.FAILED in troubles:
         return ExitCode.FAILED
-    needs_attention = worst_verdict(findings) in (Verdict.BROKEN, Verdict.WARNING)
+    needs_attention = worst_verdict(findings) in (CheckStatus.BROKEN, CheckStatus.WARNING)
     return ExitCode.ATTENTION if needs_attention and not exit_zero else ExitCode.OK

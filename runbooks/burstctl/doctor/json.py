@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from burstctl.doctor.context import DoctorContext
-from burstctl.doctor.finding import Finding, Trouble, Verdict, worst_verdict
+from burstctl.doctor.finding import CheckFailure, CheckStatus, Finding, worst_verdict
 from burstctl.doctor.runner import CheckResult
 from burstwatch.core.text import format_instant
 
@@ -34,12 +34,12 @@ def to_document(
         "ledger": str(settings.ledger) if settings else None,
         "verdict": worst_verdict(findings),
         "totals": {
-            "broken": verdicts[Verdict.BROKEN],
-            "warning": verdicts[Verdict.WARNING],
-            "ok": verdicts[Verdict.OK],
-            "skipped": verdicts[Verdict.SKIPPED],
-            "failed": troubles[Trouble.FAILED],
-            "misused": troubles[Trouble.MISUSED],
+            "broken": verdicts[CheckStatus.BROKEN],
+            "warning": verdicts[CheckStatus.WARNING],
+            "ok": verdicts[CheckStatus.OK],
+            "skipped": verdicts[CheckStatus.SKIPPED],
+            "failed": troubles[CheckFailure.FAILED],
+            "misused": troubles[CheckFailure.MISUSED],
         },
         "findings": to_finding_documents(results),
         "cost": {"metrics_requested": context.calls.metrics_requested},

@@ -8,25 +8,25 @@ from typing import Final, TypeAlias
 from burstctl.cli.options import describe_page
 from burstctl.cli.styled_text import StyledText
 from burstctl.cli.text_layout import text_columns, wrap_command, wrap_hanging
-from burstctl.doctor.finding import Finding, Verdict
+from burstctl.doctor.finding import CheckStatus, Finding
 from burstctl.doctor.runner import CheckResult
 from burstwatch.core.text import display_width, sanitise, wrap
 
 _VERDICT_LABELS: Final = {
-    Verdict.BROKEN: "BROKEN",
-    Verdict.WARNING: "WARNING",
-    Verdict.OK: "ok",
-    Verdict.SKIPPED: "skipped",
+    CheckStatus.BROKEN: "BROKEN",
+    CheckStatus.WARNING: "WARNING",
+    CheckStatus.OK: "ok",
+    CheckStatus.SKIPPED: "skipped",
 }
 """Readable without any colour."""
 
 _VERDICT_STYLES: Final = {
-    Verdict.BROKEN: "bold red",
-    Verdict.WARNING: "yellow",
-    Verdict.OK: "green",
-    Verdict.SKIPPED: "dim",
+    CheckStatus.BROKEN: "bold red",
+    CheckStatus.WARNING: "yellow",
+    CheckStatus.OK: "green",
+    CheckStatus.SKIPPED: "dim",
 }
-_URGENT: Final = (Verdict.BROKEN, Verdict.WARNING)
+_URGENT: Final = (CheckStatus.BROKEN, CheckStatus.WARNING)
 # layout: the columns of a line, and how much of a long text or list is shown
 _LABEL_COLUMNS: Final = 9
 _NAME_COLUMNS: Final = 15
@@ -66,8 +66,8 @@ def to_lines(results: Sequence[CheckResult]) -> list[_Line]:
 def describe_totals(results: Sequence[CheckResult]) -> str:
     """``1 broken, 2 warnings, 14 ok, 3 skipped``."""
     verdicts = [finding.verdict for result in results for finding in result.findings]
-    counts = {verdict: verdicts.count(verdict) for verdict in Verdict}
-    labels = {Verdict.WARNING: "warning" if counts[Verdict.WARNING] == 1 else "warnings"}
+    counts = {verdict: verdicts.count(verdict) for verdict in CheckStatus}
+    labels = {CheckStatus.WARNING: "warning" if counts[CheckStatus.WARNING] == 1 else "warnings"}
     parts = [f"{count:,} {labels.get(verdict, verdict)}" for verdict, count in counts.items() if count]
     return ", ".join(parts)
 
@@ -82,7 +82,7 @@ def _merge(results: Sequence[CheckResult]) -> list[_MergedFinding]:
     merged: dict[object, _MergedFinding] = {}
     for result in results:
         for finding in result.findings:
-            check_name = result.check.name if finding.verdict is Verdict.OK else ""
+            check_name = result.check.name if finding.verdict is CheckStatus.OK else ""
             key = (check_name, replace(finding, subject=""))
             earlier = merged.get(key)
             merged[key] = _MergedFinding(

@@ -11,7 +11,7 @@ import pytest
 from burstctl.context.sqlite_inspect import inspect_ledger_file
 from burstctl.doctor.check_ledger import judge_file
 from burstctl.doctor.check_permissions import READS, Importance
-from burstctl.doctor.finding import Verdict
+from burstctl.doctor.finding import CheckStatus
 from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.slack import SlackReceiver
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
@@ -453,7 +453,7 @@ def test_a_ledger_of_a_later_schema_or_one_that_may_not_be_written_to(tmp_path):
     assert "written by a newer burstwatch; this one supports schemas up to 2" in later.summary
     assert "may not write to it" in locked.summary
     assert "is damaged: row 1 missing from index" in damaged.summary
-    assert {item.verdict for item in (later, locked, damaged)} == {Verdict.BROKEN}
+    assert {item.verdict for item in (later, locked, damaged)} == {CheckStatus.BROKEN}
 
 
 def _with_schema(path, version, statement="SELECT 1"):

@@ -21,9 +21,9 @@ from burstctl.doctor.check_versions import judge_deployed, judge_pins, parse_pin
 from burstctl.doctor.check_volumes import judge_opt_in
 from burstctl.doctor.context import CachedLookup, Caller
 from burstctl.doctor.finding import (
+    CheckFailure,
+    CheckStatus,
     LookupFailedError,
-    Trouble,
-    Verdict,
     broken,
     exit_code_of_findings,
     from_error,
@@ -88,7 +88,7 @@ def test_a_check_that_hangs_is_abandoned_and_hides_no_other():
     assert time.monotonic() - started_at_s < 10
     assert result["fine"] == [ok("fine")]
     (given_up,) = result["hangs"]
-    assert (given_up.verdict, given_up.trouble) == (Verdict.BROKEN, Trouble.FAILED)
+    assert (given_up.verdict, given_up.trouble) == (CheckStatus.BROKEN, CheckFailure.FAILED)
     assert given_up.summary == "it did not finish within 0 s"
     never.set()
 
@@ -112,7 +112,7 @@ def test_a_shared_failure_is_reported_by_its_owner_alone():
 
     result = run_all_checks(a_check("owner", check), a_check("other", check))
 
-    assert result["owner"][0].verdict is Verdict.BROKEN
+    assert result["owner"][0].verdict is CheckStatus.BROKEN
     assert result["other"] == [skipped("unknown; see owner")]
 
 
@@ -158,12 +158,15 @@ def test_every_check_has_a_name_of_its_own():
         ([ok("a"), warning("b", fix="c")], ExitCode.ATTENTION, ExitCode.OK),
         ([broken("a", fix="b")], ExitCode.ATTENTION, ExitCode.OK),
         (
-            [broken("a", fix="b", trouble=Trouble.FAILED), broken("c", fix="d")],
+            [broken("a", fix="b", trouble=CheckFailure.FAILED), broken("c", fix="d")],
             ExitCode.FAILED,
             ExitCode.FAILED,
         ),
         (
-            [broken("a", fix="b", trouble=Trouble.FAILED), broken("c", fix="d", trouble=Trouble.MISUSED)],
+            [
+                broken("a", fix="b", trouble=CheckFailure.FAILED),
+                broken("c", fix="d", trouble=CheckFailure.MISUSED),
+            ],
             ExitCode.USAGE,
             ExitCode.USAGE,
         ),
@@ -177,12 +180,12 @@ def test_the_exit_code_is_the_first_that_applies(findings, code, excused):
 @pytest.mark.parametrize(
     ("error", "verdict", "trouble"),
     [
-        (a_failure(FailureKind.REFUSED), Verdict.SKIPPED, None),
-        (a_failure(FailureKind.RETRYABLE), Verdict.BROKEN, Trouble.FAILED),
-        (a_failure(FailureKind.UNREACHABLE), Verdict.BROKEN, Trouble.FAILED),
-        (SettingsError("no"), Verdict.BROKEN, Trouble.MISUSED),
-        (LedgerError("no"), Verdict.BROKEN, Trouble.FAILED),
-        (KeyError("no"), Verdict.BROKEN, Trouble.FAILED),
+        (a_failure(FailureKind.REFUSED), CheckStatus.SKIPPED, None),
+        (a_failure(FailureKind.RETRYABLE), CheckStatus.BROKEN, CheckFailure.FAILED),
+        (a_failure(FailureKind.UNREACHABLE), CheckStatus.BROKEN, CheckFailure.FAILED),
+        (SettingsError("no"), CheckStatus.BROKEN, CheckFailure.MISUSED),
+        (LedgerError("no"), CheckStatus.BROKEN, CheckFailure.FAILED),
+        (KeyError("no"), CheckStatus.BROKEN, CheckFailure.FAILED),
     ],
 )
 def test_what_ends_a_check_early(error, verdict, trouble):
@@ -207,11 +210,11 @@ def a_caller(arn="arn:aws:sts::1:assumed-role/ops/ann", method="sso", left_min=N
 @pytest.mark.parametrize(
     ("caller", "verdict", "message"),
     [
-        (a_caller(), Verdict.OK, "by sso"),
-        (a_caller(left_min=5), Verdict.OK, "until 2026-11-20T12:05:00Z and then renewed"),
-        (a_caller(method="env", left_min=50), Verdict.OK, "until 2026-11-20T12:50:00Z"),
-        (a_caller(method="env", left_min=5), Verdict.WARNING, "they end in 5 min"),
-        (a_caller(arn="arn:aws:iam::1:root"), Verdict.WARNING, "root user's"),
+        (a_caller(), CheckStatus.OK, "by sso"),
+        (a_caller(left_min=5), CheckStatus.OK, "until 2026-11-20T12:05:00Z and then renewed"),
+        (a_caller(method="env", left_min=50), CheckStatus.OK, "until 2026-11-20T12:50:00Z"),
+        (a_caller(method="env", left_min=5), CheckStatus.WARNING, "they end in 5 min"),
+        (a_caller(arn="arn:aws:iam::1:root"), CheckStatus.WARNING, "root user's"),
     ],
 )
 def test_credentials(caller, verdict, message):
@@ -221,7 +224,7 @@ def test_credentials(caller, verdict, message):
 
 
 def test_an_answer_without_a_date_gives_no_clock_time():
-    assert judge_clock(None).verdict is Verdict.SKIPPED
+    assert judge_clock(None).verdict is CheckStatus.SKIPPED
 
 
 # Permissions
@@ -263,9 +266,9 @@ def test_a_simulation_is_never_read_too_well(result, answer):
 @pytest.mark.parametrize(
     ("need", "denied"),
     [
-        (Importance.REQUIRED, Verdict.BROKEN),
-        (Importance.RECOMMENDED, Verdict.WARNING),
-        (Importance.OPTIONAL, Verdict.SKIPPED),
+        (Importance.REQUIRED, CheckStatus.BROKEN),
+        (Importance.RECOMMENDED, CheckStatus.WARNING),
+        (Importance.OPTIONAL, CheckStatus.SKIPPED),
     ],
 )
 def test_what_a_simulated_answer_means_depends_on_the_need(need, denied):
@@ -274,9 +277,9 @@ def test_what_a_simulated_answer_means_depends_on_the_need(need, denied):
     def judged(answer):
         return judge_simulation(permission, PermissionSimulation(outcome=answer), why_not_tried="x").verdict
 
-    assert judged(SimulationOutcome.ALLOWED) is Verdict.OK
+    assert judged(SimulationOutcome.ALLOWED) is CheckStatus.OK
     assert judged(SimulationOutcome.DENIED) is denied
-    assert judged(SimulationOutcome.UNKNOWN) is Verdict.SKIPPED
+    assert judged(SimulationOutcome.UNKNOWN) is CheckStatus.SKIPPED
 
 
 def test_the_dry_run_is_on_the_volume_where_only_a_permission_can_be_in_the_way():
@@ -305,7 +308,12 @@ def test_what_opted_in_counts_for_the_type_that_it_would_become():
 
 @pytest.mark.parametrize(
     ("used", "added", "verdict"),
-    [(0, 0, Verdict.OK), (39, 0, Verdict.OK), (40, 0, Verdict.WARNING), (30, 21, Verdict.WARNING)],
+    [
+        (0, 0, CheckStatus.OK),
+        (39, 0, CheckStatus.OK),
+        (40, 0, CheckStatus.WARNING),
+        (30, 21, CheckStatus.WARNING),
+    ],
 )
 def test_a_quota_of_50_tib(used, added, verdict):
     assert judge_quota(QUOTAS[0], 50.0, used=used, added=added, increase_command="aws").verdict is verdict
@@ -333,14 +341,14 @@ def test_the_policys_limit_may_be_lower_than_the_quota_and_not_higher():
 @pytest.mark.parametrize(
     ("status", "verdict"),
     [
-        ("CREATE_COMPLETE", Verdict.OK),
-        ("UPDATE_COMPLETE", Verdict.OK),
-        ("UPDATE_IN_PROGRESS", Verdict.WARNING),
-        ("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", Verdict.WARNING),
-        ("UPDATE_ROLLBACK_COMPLETE", Verdict.WARNING),
-        ("UPDATE_ROLLBACK_FAILED", Verdict.BROKEN),
-        ("ROLLBACK_COMPLETE", Verdict.BROKEN),
-        ("DELETE_IN_PROGRESS", Verdict.BROKEN),
+        ("CREATE_COMPLETE", CheckStatus.OK),
+        ("UPDATE_COMPLETE", CheckStatus.OK),
+        ("UPDATE_IN_PROGRESS", CheckStatus.WARNING),
+        ("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", CheckStatus.WARNING),
+        ("UPDATE_ROLLBACK_COMPLETE", CheckStatus.WARNING),
+        ("UPDATE_ROLLBACK_FAILED", CheckStatus.BROKEN),
+        ("ROLLBACK_COMPLETE", CheckStatus.BROKEN),
+        ("DELETE_IN_PROGRESS", CheckStatus.BROKEN),
     ],
 )
 def test_how_the_last_deploy_ended(status, verdict):
@@ -350,10 +358,10 @@ def test_how_the_last_deploy_ended(status, verdict):
 @pytest.mark.parametrize(
     ("response", "verdict"),
     [
-        ({"State": "Active", "LastUpdateStatus": "Successful"}, Verdict.OK),
-        ({"State": "Inactive"}, Verdict.OK),
-        ({"State": "Failed", "StateReason": "no role"}, Verdict.BROKEN),
-        ({"State": "Active", "LastUpdateStatus": "Failed"}, Verdict.BROKEN),
+        ({"State": "Active", "LastUpdateStatus": "Successful"}, CheckStatus.OK),
+        ({"State": "Inactive"}, CheckStatus.OK),
+        ({"State": "Failed", "StateReason": "no role"}, CheckStatus.BROKEN),
+        ({"State": "Active", "LastUpdateStatus": "Failed"}, CheckStatus.BROKEN),
     ],
 )
 def test_a_functions_state(response, verdict):
@@ -371,13 +379,13 @@ def test_a_schedule_that_is_switched_off_is_written_again_as_it_is_but_enabled()
 @pytest.mark.parametrize(
     ("kind", "age_s", "is_stacks", "verdict"),
     [
-        (TickKind.FOCUS, 170, True, Verdict.OK),
-        (TickKind.FOCUS, 190, True, Verdict.BROKEN),
-        (TickKind.SWEEP, 650, True, Verdict.OK),
-        (TickKind.SWEEP, 670, True, Verdict.BROKEN),
-        (TickKind.FOCUS, 600, False, Verdict.OK),
-        (TickKind.FOCUS, 700, False, Verdict.WARNING),
-        (TickKind.FOCUS, -300, True, Verdict.WARNING),
+        (TickKind.FOCUS, 170, True, CheckStatus.OK),
+        (TickKind.FOCUS, 190, True, CheckStatus.BROKEN),
+        (TickKind.SWEEP, 650, True, CheckStatus.OK),
+        (TickKind.SWEEP, 670, True, CheckStatus.BROKEN),
+        (TickKind.FOCUS, 600, False, CheckStatus.OK),
+        (TickKind.FOCUS, 700, False, CheckStatus.WARNING),
+        (TickKind.FOCUS, -300, True, CheckStatus.WARNING),
     ],
 )
 def test_one_tick_may_be_lost_and_the_next_be_late(kind, age_s, is_stacks, verdict):
@@ -401,10 +409,10 @@ def test_one_tick_may_be_lost_and_the_next_be_late(kind, age_s, is_stacks, verdi
 @pytest.mark.parametrize(
     ("mode", "flips", "verdict", "message"),
     [
-        (ModePolicy(), True, Verdict.OK, "flipped before they are empty"),
-        (ModePolicy(highest=Mode.PROPOSE), True, Verdict.WARNING, "mode.highest is propose"),
-        (ModePolicy(), False, Verdict.WARNING, "without flips"),
-        (ModePolicy(), None, Verdict.SKIPPED, "no stack is known that would flip them"),
+        (ModePolicy(), True, CheckStatus.OK, "flipped before they are empty"),
+        (ModePolicy(highest=Mode.PROPOSE), True, CheckStatus.WARNING, "mode.highest is propose"),
+        (ModePolicy(), False, CheckStatus.WARNING, "without flips"),
+        (ModePolicy(), None, CheckStatus.SKIPPED, "no stack is known that would flip them"),
     ],
 )
 def test_what_opted_in_and_what_stops_it(mode, flips, verdict, message):
@@ -416,7 +424,7 @@ def test_what_opted_in_and_what_stops_it(mode, flips, verdict, message):
 
 def test_volumes_that_opted_in_and_are_still_not_flipped():
     _, result = judge_opt_in([a_volume(tags=AUTO, managed_by="eks.amazonaws.com")], Policy(), flips=True)
-    assert result.verdict is Verdict.WARNING
+    assert result.verdict is CheckStatus.WARNING
     assert "can never be flipped" in result.summary
 
 
@@ -436,16 +444,16 @@ class FakeResponse(BytesIO):
 @pytest.mark.parametrize(
     ("status", "body", "verdict", "trouble"),
     [
-        (400, "no_text", Verdict.OK, None),
-        (400, "missing_text", Verdict.OK, None),
-        (400, "invalid_payload", Verdict.SKIPPED, None),
-        (404, "no_service", Verdict.BROKEN, None),
-        (403, "invalid_token", Verdict.BROKEN, None),
-        (410, "channel_is_archived", Verdict.BROKEN, None),
-        (302, "", Verdict.BROKEN, None),
-        (200, "ok", Verdict.WARNING, None),
-        (500, "rollup_error", Verdict.BROKEN, Trouble.FAILED),
-        (429, "rate_limited", Verdict.BROKEN, Trouble.FAILED),
+        (400, "no_text", CheckStatus.OK, None),
+        (400, "missing_text", CheckStatus.OK, None),
+        (400, "invalid_payload", CheckStatus.SKIPPED, None),
+        (404, "no_service", CheckStatus.BROKEN, None),
+        (403, "invalid_token", CheckStatus.BROKEN, None),
+        (410, "channel_is_archived", CheckStatus.BROKEN, None),
+        (302, "", CheckStatus.BROKEN, None),
+        (200, "ok", CheckStatus.WARNING, None),
+        (500, "rollup_error", CheckStatus.BROKEN, CheckFailure.FAILED),
+        (429, "rate_limited", CheckStatus.BROKEN, CheckFailure.FAILED),
     ],
 )
 def test_the_answer_of_slack_to_a_message_that_it_must_refuse(status, body, verdict, trouble):
@@ -466,7 +474,7 @@ def test_the_answer_of_slack_to_a_message_that_it_must_refuse(status, body, verd
 
 @pytest.mark.parametrize(
     ("answer", "verdict"),
-    [(FakeResponse(404, ""), Verdict.SKIPPED), (URLError("certificate has expired"), Verdict.BROKEN)],
+    [(FakeResponse(404, ""), CheckStatus.SKIPPED), (URLError("certificate has expired"), CheckStatus.BROKEN)],
 )
 def test_other_webhook_hosts_are_only_connected_to(monkeypatch, answer, verdict):
     opened = []
@@ -500,14 +508,14 @@ FUNCTION = {"SubscriptionArn": f"{TOPIC}:2", "Protocol": "lambda", "Endpoint": "
 @pytest.mark.parametrize(
     ("attributes", "subscriptions", "expected"),
     [
-        ([], [], [Verdict.BROKEN]),
-        ([FUNCTION], [], [Verdict.BROKEN]),
-        ([FUNCTION], ["Slack"], [Verdict.OK]),
-        ([FUNCTION], None, [Verdict.SKIPPED]),
-        ([DELETED], [], [Verdict.BROKEN]),
-        ([CONFIRMED], [], [Verdict.OK]),
-        ([PENDING], [], [Verdict.WARNING, Verdict.BROKEN]),
-        ([PENDING, CONFIRMED], [], [Verdict.WARNING, Verdict.OK]),
+        ([], [], [CheckStatus.BROKEN]),
+        ([FUNCTION], [], [CheckStatus.BROKEN]),
+        ([FUNCTION], ["Slack"], [CheckStatus.OK]),
+        ([FUNCTION], None, [CheckStatus.SKIPPED]),
+        ([DELETED], [], [CheckStatus.BROKEN]),
+        ([CONFIRMED], [], [CheckStatus.OK]),
+        ([PENDING], [], [CheckStatus.WARNING, CheckStatus.BROKEN]),
+        ([PENDING, CONFIRMED], [], [CheckStatus.WARNING, CheckStatus.OK]),
     ],
 )
 def test_a_subscription_counts_from_its_confirmation_on(attributes, subscriptions, expected):
@@ -532,7 +540,8 @@ def test_only_what_burstctl_itself_is_pinned_to_is_compared():
 
 
 @pytest.mark.parametrize(
-    ("deployed", "verdict"), [("0.2.0", Verdict.OK), ("0.1.0", Verdict.WARNING), (None, Verdict.SKIPPED)]
+    ("deployed", "verdict"),
+    [("0.2.0", CheckStatus.OK), ("0.1.0", CheckStatus.WARNING), (None, CheckStatus.SKIPPED)],
 )
 def test_the_deployed_version_against_this_one(deployed, verdict):
     assert judge_deployed("burstwatch", deployed, "0.2.0").verdict is verdict
@@ -586,7 +595,7 @@ def test_permissions_are_tried_at_once_so_that_silence_is_waited_for_once(monkey
     result = list(check_permissions.check_permissions(NoContext()))
 
     assert [(item.subject, item.verdict) for item in result] == [
-        (f"ec2:Do{item}", Verdict.OK) for item in "abc"
+        (f"ec2:Do{item}", CheckStatus.OK) for item in "abc"
     ]
 
 
