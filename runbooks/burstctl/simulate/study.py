@@ -41,7 +41,7 @@ _ENOUGH_SHARE: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fall:
+class SustainedDrain:
     """A bucket whose load is more, on average, than the type sustains: it is empty ``empty_in_s`` later."""
 
     kind: InstanceBucket
@@ -53,16 +53,16 @@ class Fall:
 class TypeStudy:
     """The load on one type; ``bounds_pct`` are the lowest balances whatever the bursts within intervals.
 
-    If it ``is_measured``, its own balances show when it was empty. ``fall`` is the bucket that the load would
-    empty first if it went on. A type ``is_below_served`` if it sustains no more than was served while the
-    instance was out of credits: it would have been out of them as well.
+    If it ``is_measured``, its own balances show when it was empty. ``sustained_drain`` is of the bucket that
+    the load would empty first if it went on. A type ``is_below_served`` if it sustains no more than was
+    served while the instance was out of credits: it would have been out of them as well.
     """
 
     instance_type: InstanceType
     buckets: InstanceBuckets
     result: SimulationResult
     bounds_pct: dict[InstanceBucket, float]
-    fall: Fall | None = None
+    sustained_drain: SustainedDrain | None = None
     is_below_served: bool = False
     is_measured: bool = False
 
@@ -83,7 +83,7 @@ class TypeStudy:
     @property
     def is_enough(self) -> bool:
         """Whether it would have held nothing back, and would not if the load went on as it was."""
-        return self.result.is_sufficient and self.fall is None and not self.is_below_served
+        return self.result.is_sufficient and self.sustained_drain is None and not self.is_below_served
 
     def cannot_drain(self, kind: InstanceBucket) -> bool:
         """Whether the volumes cannot draw more than the type sustains, whatever the load is."""
@@ -226,7 +226,7 @@ def make_study(inputs: StudyInput) -> Study:
         study = _study_type(instance_type, inputs.load, ceiling, resets_at_s)
         study = replace(
             study,
-            fall=_find_fall(study, inputs.load, resets_at_s),
+            sustained_drain=_find_sustained_drain(study, inputs.load, resets_at_s),
             is_below_served=any(
                 study.buckets.of(kind).refill_per_s <= served * _ROUNDING and not study.cannot_drain(kind)
                 for kind, served in served_when_empty.items()
@@ -289,20 +289,24 @@ def _plan_lowers(inputs: StudyInput, own_balances: Mapping[InstanceBucket, Serie
     )
 
 
-def _find_fall(study: TypeStudy, load: Sequence[LoadInterval], resets_at_s: Sequence[int]) -> Fall | None:
+def _find_sustained_drain(
+    study: TypeStudy, load: Sequence[LoadInterval], resets_at_s: Sequence[int]
+) -> SustainedDrain | None:
     """The bucket that is empty first if the load goes on; with daily resets, only of less than a day."""
     if resets_at_s and load[-1].end_s - load[0].start_s >= DAY_S:
         return None
-    falls = []
+    drains = []
     for kind in InstanceBucket:
         bucket, own = study.buckets.of(kind), study.result.of(kind)
         mean = min(bucket.burst_per_s, fmean(interval.rate(kind) for interval in load))
         if bucket.capacity and not own.spells and mean > bucket.refill_per_s * (1 + _TOLERANCE):
             credits_left = bucket.capacity * own.balances_pct[-1] / 100
-            falls.append(
-                Fall(kind=kind, mean_per_s=mean, empty_in_s=credits_left / (mean - bucket.refill_per_s))
+            drains.append(
+                SustainedDrain(
+                    kind=kind, mean_per_s=mean, empty_in_s=credits_left / (mean - bucket.refill_per_s)
+                )
             )
-    return min(falls, key=lambda fall: fall.empty_in_s, default=None)
+    return min(drains, key=lambda drain: drain.empty_in_s, default=None)
 
 
 def _is_any_empty(balances: Mapping[InstanceBucket, Series]) -> bool:

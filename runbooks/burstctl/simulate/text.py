@@ -12,7 +12,7 @@ from burstctl.render.table import Table
 from burstctl.simulate.ceilings import Ceiling
 from burstctl.simulate.collect import SimulationReport
 from burstctl.simulate.simulation import EmptySpell, InstanceBucket, SimulationResult
-from burstctl.simulate.study import Fall, Study, TypeStudy
+from burstctl.simulate.study import Study, SustainedDrain, TypeStudy
 from burstwatch.core.durations import DAY_S, format_duration_literal
 from burstwatch.core.instances.larger_type import other_families
 from burstwatch.core.text import format_clock, format_count, format_duration, format_usd, sanitise
@@ -83,8 +83,9 @@ def describe_answer(whole_study: Study) -> str:
             f"{study.name} would not have been empty by the load that was served. Whether it is enough is not"
             f" known: for {format_duration(throttled_s)} less was served than was wanted."
         )
-    if not spells and study.fall is not None:
-        return f"{study.name} would {_not_in_data(whole_study)}, but {_describe_fall(study, study.fall)}"
+    if not spells and study.sustained_drain is not None:
+        drain = _describe_sustained_drain(study, study.sustained_drain)
+        return f"{study.name} would {_not_in_data(whole_study)}, but {drain}"
     if not spells:
         return f"{study.name} would {_not_or_never(whole_study)}."
     first, in_all = datetime.fromtimestamp(spells[0].start_s, UTC), format_duration(study.result.empty_s)
@@ -105,12 +106,12 @@ def _not_in_data(study: Study) -> str:
     return f"not have been empty in the {format_duration(study.end_s - study.start_s)} of data"
 
 
-def _describe_fall(study: TypeStudy, fall: Fall) -> str:
-    sustained = study.buckets.of(fall.kind).refill_per_s
+def _describe_sustained_drain(study: TypeStudy, drain: SustainedDrain) -> str:
+    sustained = study.buckets.of(drain.kind).refill_per_s
     return (
-        f"its {fall.kind.label} bucket falls: the load is {fall.mean_per_s:,.0f} {_unit_per_s(fall.kind)} on"
-        f" average, and the type sustains {sustained:,.0f}. If it goes on, the bucket is empty about"
-        f" {format_duration(fall.empty_in_s)} later."
+        f"its {drain.kind.label} bucket falls: the load is {drain.mean_per_s:,.0f} {_unit_per_s(drain.kind)}"
+        f" on average, and the type sustains {sustained:,.0f}. If it goes on, the bucket is empty about"
+        f" {format_duration(drain.empty_in_s)} later."
     )
 
 
@@ -421,7 +422,7 @@ def _describe_outcome(item: TypeStudy, *, is_throttled: bool) -> str:
         return f"at its maximum {format_duration(result.at_maximum_s)}"
     if is_throttled and not item.is_sustained:
         return "not known"
-    if item.fall is not None:
+    if item.sustained_drain is not None:
         return "if it goes on"
     return "never" if item.is_certain else "never if even"
 
