@@ -16,7 +16,7 @@ from burstctl.cli.output import print_error
 from burstctl.cli.tag_filter import TagTerm, TagTermType
 from burstctl.context.context import Notes, open_silently
 from burstctl.context.stacks import open_aws_session
-from burstctl.top.view import Look, View, make_look
+from burstctl.top.view import FleetReading, View, make_reading
 from burstwatch.core.errors import Problem
 from burstwatch.core.resource_type import ResourceType
 from burstwatch.wiring.bootstrap import AwsSession
@@ -84,7 +84,7 @@ def top(
     view = live.view
     if view.error is not None:
         print_error(view.error, subject="the last read failed")
-    has_failed = view.error is not None or (view.look is not None and view.look.failures)
+    has_failed = view.error is not None or (view.reading is not None and view.reading.failures)
     return live.leave(ExitCode.FAILED if has_failed else ExitCode.OK)
 
 
@@ -102,12 +102,12 @@ def _require_terminal() -> None:
 
 def _read(
     options: Options, session: AwsSession, kinds: frozenset[ResourceType] | None, terms: Sequence[TagTerm]
-) -> Look:
+) -> FleetReading:
     """One look, with the policy and the ledger as they are now: a hold may just have created the ledger."""
     notes = Notes()
     with open_silently(options, notes, session=session) as context:
         report = assess_resources((), kinds, context, keeps_samples=True, terms=terms)
         unreadable = context.services.ledger.take_unreadable()
-    return make_look(
+    return make_reading(
         report, terms, unreadable=map(str, unreadable), remarks=[*notes.remarks, *map(str, notes.warnings)]
     )

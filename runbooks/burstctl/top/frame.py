@@ -72,31 +72,31 @@ def render_frame(view: View, *, now_s: float, width: int, height: int) -> list[L
 
 
 def _empty_text(view: View) -> str:
-    if view.look is None:
+    if view.reading is None:
         return "no data yet"
-    if view.look.items:
+    if view.reading.items:
         return "nothing matches; escape shows everything"
-    selection = sanitise(view.look.selection, 200)
+    selection = sanitise(view.reading.selection, 200)
     return (
         f"nothing with burst credits matches {selection}" if selection else "nothing has burst credits here"
     )
 
 
 def _head(view: View, now_s: float, width: int, height: int) -> list[Line]:
-    look = view.look
-    counts = [f"{count:,} {level}" for level, count in look.level_counts.items()] if look else []
+    reading = view.reading
+    counts = [f"{count:,} {level}" for level, count in reading.level_counts.items()] if reading else []
     return [
         _status_line(view, now_s, width),
         [StyledText(_join_fitting(counts, width))],
         *_problem_lines(view, width, height // _PROBLEMS_SHARE),
-        *([StyledText(sanitise(note, width), "dim")] for note in (look.notes[:1] if look else ())),
+        *([StyledText(sanitise(note, width), "dim")] for note in (reading.notes[:1] if reading else ())),
         _title_line(width),
     ]
 
 
 def _status_line(view: View, now_s: float, width: int) -> Line:
     """How old all this is, the most important part first; the region and the price if there is room."""
-    look = view.look
+    reading = view.reading
     age_s = None if view.read_at_s is None else now_s - view.read_at_s
     if view.is_paused(now_s):
         freshness, style = "PAUSED: no key for an hour. Press any key", _ALARM
@@ -109,16 +109,18 @@ def _status_line(view: View, now_s: float, width: int) -> Line:
     else:
         freshness, style = "nothing was read yet", _ALARM
     parts = []
-    if look is not None and age_s is not None:
+    if reading is not None and age_s is not None:
         data_age = (
-            "no data" if look.data_age_s is None else f"data {format_duration(look.data_age_s + age_s)} old"
+            "no data"
+            if reading.data_age_s is None
+            else f"data {format_duration(reading.data_age_s + age_s)} old"
         )
-        total = format_count(len(look.items), "resource")
+        total = format_count(len(reading.items), "resource")
         parts = [
             data_age,
-            f"{len(view.items):,} of {total}" if len(view.items) < len(look.items) else total,
-            look.region,
-            f"{format_usd(look.usd * 3600 / view.every_s)} an hour",
+            f"{len(view.items):,} of {total}" if len(view.items) < len(reading.items) else total,
+            reading.region,
+            f"{format_usd(reading.usd * 3600 / view.every_s)} an hour",
         ]
     room = width - display_width(freshness) - len(_GAP)
     return [StyledText(freshness, style), StyledText(_GAP + _join_fitting(parts, room))]
@@ -126,9 +128,9 @@ def _status_line(view: View, now_s: float, width: int) -> Line:
 
 def _problem_lines(view: View, width: int, limit: int) -> list[Line]:
     """What failed, in the most striking style there is: at most two lines of each, and ``limit`` in all."""
-    problems = [*(view.look.failures if view.look else ())]
+    problems = [*(view.reading.failures if view.reading else ())]
     if view.error is not None:
-        age = " (the list is older)" if view.look else ""
+        age = " (the list is older)" if view.reading else ""
         problems.insert(0, f"the last read failed{age}: {view.error}")
     lines = [
         line

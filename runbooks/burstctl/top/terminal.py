@@ -23,7 +23,7 @@ from burstctl.cli.output import describe_error
 from burstctl.cli.styled_text import StyledText, encode_safely
 from burstctl.top.frame import page_rows, render_frame
 from burstctl.top.keys import read_keys
-from burstctl.top.view import Action, Look, View, begin_read, end_read, press
+from burstctl.top.view import Action, FleetReading, View, begin_read, end_read, press
 from burstwatch.core.errors import BurstwatchError, Problem
 
 _FRAME_S: Final = 1.0  # ages are shown in seconds
@@ -42,12 +42,14 @@ class LiveView:
     ``read`` runs in a thread. ``act`` runs with the terminal as it was before, and may ask questions.
     """
 
-    def __init__(self, view: View, *, read: Callable[[], Look], act: Callable[[Action, str], None]) -> None:
+    def __init__(
+        self, view: View, *, read: Callable[[], FleetReading], act: Callable[[Action, str], None]
+    ) -> None:
         self.view = replace(view, key_at_s=monotonic())
         self._read = read
         self._act = act
         self._executor = ThreadPoolExecutor(max_workers=1)
-        self._future: Future[Look] | None = None
+        self._future: Future[FleetReading] | None = None
         self._wake_reader, self._wake_writer = os.pipe()
         for end in (self._wake_reader, self._wake_writer):
             os.set_blocking(end, False)
@@ -127,11 +129,11 @@ class LiveView:
             self._future = self._executor.submit(self._read)
             self._future.add_done_callback(lambda _: os.write(self._wake_writer, b"."))
 
-    def _take_result(self, future: Future[Look]) -> Look | Problem:
+    def _take_result(self, future: Future[FleetReading]) -> FleetReading | Problem:
         try:
             return future.result()
         except BurstwatchError as error:
-            if self.view.look is None and exit_code_of_error(error) is ExitCode.USAGE:
+            if self.view.reading is None and exit_code_of_error(error) is ExitCode.USAGE:
                 raise
             return describe_error(error)
         except Exception as error:  # noqa: BLE001 - the view outlives a bad read, and shows what was wrong

@@ -57,7 +57,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class FleetReading:
     """What one read found: the most urgent resource first, and what could not be read.
 
     ``data_age_s`` is the age of the newest datapoint at that time, None without any. ``usd`` is the price of
@@ -83,7 +83,7 @@ class View:
     """
 
     every_s: float
-    look: Look | None = None
+    reading: FleetReading | None = None
     read_at_s: float | None = None
     error: Problem | None = None
     reading_since_s: float | None = None
@@ -111,13 +111,13 @@ class View:
         return is_waiting and now_s >= self.next_read_at_s
 
 
-def make_look(
+def make_reading(
     report: PassReport,
     terms: Sequence[TagTerm] = (),
     *,
     unreadable: Iterable[str] = (),
     remarks: Iterable[str] = (),
-) -> Look:
+) -> FleetReading:
     """The resources of a pass, except those without a bucket that can drain.
 
     ``terms`` are the tags by which the pass has chosen them. ``unreadable`` is what of the ledger could not
@@ -128,7 +128,7 @@ def make_look(
     ]
     unread_count = len(report.unread)
     unread = [f"{format_count(unread_count, 'resource')} could not be read"] if unread_count else []
-    return Look(
+    return FleetReading(
         region=report.region,
         selection=" ".join(map(str, terms)),
         items=items,
@@ -166,14 +166,14 @@ def begin_read(view: View, now_s: float) -> View:
     return replace(view, reading_since_s=now_s, next_read_at_s=now_s + view.every_s)
 
 
-def end_read(view: View, look: Look | Problem, now_s: float) -> View:
+def end_read(view: View, reading: FleetReading | Problem, now_s: float) -> View:
     """A read has ended; if it failed, what was read before stays, and the next try comes soon."""
     view = replace(view, reading_since_s=None)
-    if isinstance(look, Problem):
+    if isinstance(reading, Problem):
         return replace(
-            view, error=look, next_read_at_s=min(now_s + _RETRY_S, max(now_s, view.next_read_at_s))
+            view, error=reading, next_read_at_s=min(now_s + _RETRY_S, max(now_s, view.next_read_at_s))
         )
-    return _narrow(replace(view, look=look, read_at_s=now_s, error=None))
+    return _narrow(replace(view, reading=reading, read_at_s=now_s, error=None))
 
 
 def press(view: View, key: str, *, page_rows: int, now_s: float) -> tuple[View, Action | None]:
@@ -257,7 +257,7 @@ def _type(view: View, key: str) -> View:
 
 def _next_kind(view: View) -> ResourceType | None:
     """The next kind of which there are resources; after the last one, all kinds."""
-    present = {item.row.kind for item in view.look.items} if view.look else set()
+    present = {item.row.kind for item in view.reading.items} if view.reading else set()
     kinds = [None, *(kind for kind in ResourceType if kind in present)]
     return kinds[(kinds.index(view.kind) + 1) % len(kinds)] if view.kind in kinds else None
 
@@ -267,7 +267,7 @@ def _narrow(view: View) -> View:
 
     A filter in the language of --where means the same as there, once it is typed.
     """
-    items = view.look.items if view.look else ()
+    items = view.reading.items if view.reading else ()
     text, term = view.filter_text.casefold(), None if view.is_typing else parse_term(view.filter_text)
     if view.kind is not None or text:
         items = [

@@ -4,22 +4,22 @@ import pytest
 
 from burstctl.cli.styled_text import to_plain_text
 from burstctl.top.frame import page_rows, render_frame
-from burstctl.top.view import Look, View, begin_read, end_read, make_look, press
+from burstctl.top.view import FleetReading, View, begin_read, end_read, make_reading, press
 from burstwatch.core.errors import Problem
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.text import display_width
 from support.builders.core_values import a_decision, a_volume, an_assessment, at, balances, draining_to
-from unit.burstctl.top.test_view import a_look, a_report, a_view, after, an_item
+from unit.burstctl.top.test_view import a_reading, a_report, a_view, after, an_item
 
 
-def a_fleet_look(count=30, **facts):
+def a_fleet_reading(count=30, **facts):
     named = a_volume(volume_id="vol-0123456789abcdef0", tags={"Name": "ci-7"})
     critical = a_decision(an_assessment(draining_to(20, 3), volume=named))
     calm = [
         a_decision(an_assessment(balances(*[100] * 20), volume=a_volume(volume_id=f"vol-{number:017x}")))
         for number in range(count - 1)
     ]
-    return make_look(a_report(critical, *calm, metrics_requested=count, **facts))
+    return make_reading(a_report(critical, *calm, metrics_requested=count, **facts))
 
 
 def text_of(view, *, width=80, height=16, now_s=14.0):
@@ -27,7 +27,7 @@ def text_of(view, *, width=80, height=16, now_s=14.0):
 
 
 def test_eighty_columns_have_everything():
-    lines = text_of(a_view(look=a_fleet_look(3)), height=10)
+    lines = text_of(a_view(reading=a_fleet_reading(3)), height=10)
 
     assert lines == [
         "read 14 s ago  data 74 s old  3 resources  us-east-1  $0.0018 an hour",
@@ -44,14 +44,14 @@ def test_eighty_columns_have_everything():
 
 
 def test_sixty_columns_do_without_the_sparkline():
-    lines = text_of(a_view(look=a_fleet_look(3)), width=60, height=10)
+    lines = text_of(a_view(reading=a_fleet_reading(3)), width=60, height=10)
 
     assert lines[3] == "> critical   ci-7                    20.0 %  in 6 min"
     assert lines[-1] == "enter explain  p plan  h hold  / filter  ? help  q quit"
 
 
 def test_a_wide_terminal_has_the_id_and_the_name():
-    lines = text_of(a_view(look=a_fleet_look(3)), width=120, height=10)
+    lines = text_of(a_view(reading=a_fleet_reading(3)), width=120, height=10)
 
     assert "critical   vol-0123456789abcdef0  ci-7  " in lines[3]
 
@@ -61,8 +61,8 @@ def test_a_wide_terminal_has_the_id_and_the_name():
 @pytest.mark.parametrize("keys", [(), ("?",), ("/", *"no such name"), ("G",), ("tab",)])
 def test_a_frame_fits_its_terminal(width, height, keys):
     hold = Hold(volume_id=None, by="ben", reason="INC-42", placed_at_s=0, until_s=int(at("13:00")))
-    look = a_fleet_look(failures=["throttled " * 30, "b", "c", "d", "e"], holds=[hold])
-    view = end_read(a_view(*keys, look=look), Problem("denied " * 30), 1.0)
+    reading = a_fleet_reading(failures=["throttled " * 30, "b", "c", "d", "e"], holds=[hold])
+    view = end_read(a_view(*keys, reading=reading), Problem("denied " * 30), 1.0)
 
     lines = render_frame(view, now_s=14.0, width=width, height=height)
 
@@ -73,7 +73,7 @@ def test_a_frame_fits_its_terminal(width, height, keys):
 def test_wide_characters_are_counted_by_their_columns():
     item = an_item("vol-1", name=lambda _width: "数据库" * 9)
 
-    lines = text_of(a_view(look=a_look(item)))
+    lines = text_of(a_view(reading=a_reading(item)))
 
     assert lines[3].startswith("> ok         数据库数据库数据库数…  100.0 %")
 
@@ -85,15 +85,15 @@ def test_only_the_rows_on_the_screen_are_put_into_words():
         for number in range(5_000)
     ]
 
-    text_of(after(a_view(look=a_look(*items)), "G"))
+    text_of(after(a_view(reading=a_reading(*items)), "G"))
 
-    rows = page_rows(a_view(look=a_look(*items)), 80, 16)
+    rows = page_rows(a_view(reading=a_reading(*items)), 80, 16)
     assert rows == 11
     assert rendered == list(range(5_000 // rows * rows, 5_000))
 
 
 def test_the_page_has_the_selected_row():
-    view = a_view(look=a_fleet_look())
+    view = a_view(reading=a_fleet_reading())
     for _ in range(12):
         view, _ = press(view, "j", page_rows=11, now_s=1.0)
 
@@ -102,7 +102,7 @@ def test_the_page_has_the_selected_row():
 
 def test_what_could_not_be_read_is_marked_and_counted():
     view = end_read(
-        a_view(look=a_fleet_look(failures=["a", "b", "c", "d"])), Problem("throttled", "wait"), 1.0
+        a_view(reading=a_fleet_reading(failures=["a", "b", "c", "d"])), Problem("throttled", "wait"), 1.0
     )
 
     lines = render_frame(view, now_s=14.0, width=80, height=20)
@@ -145,8 +145,8 @@ def test_the_last_line_has_the_filter_or_a_message(keys, last):
 def test_an_empty_list_has_its_reason():
     assert "no data yet" in text_of(View(every_s=60))[3]
     assert "nothing matches; escape shows everything" in text_of(a_view("/", "x"))[3]
-    selected = Look(region="us-east-1", selection="tag:nope=x", items=(), level_counts={})
-    assert "nothing with burst credits matches tag:nope=x" in text_of(a_view(look=selected))[3]
+    selected = FleetReading(region="us-east-1", selection="tag:nope=x", items=(), level_counts={})
+    assert "nothing with burst credits matches tag:nope=x" in text_of(a_view(reading=selected))[3]
 
 
 def test_the_help_lists_every_key():

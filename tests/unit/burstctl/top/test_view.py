@@ -7,7 +7,17 @@ import pytest
 from burstctl.cli.tag_filter import TagTerm
 from burstctl.render.table import Row
 from burstctl.top.keys import read_keys
-from burstctl.top.view import IDLE_PAUSE_S, Action, Item, Look, View, begin_read, end_read, make_look, press
+from burstctl.top.view import (
+    IDLE_PAUSE_S,
+    Action,
+    FleetReading,
+    Item,
+    View,
+    begin_read,
+    end_read,
+    make_reading,
+    press,
+)
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.errors import Problem
 from burstwatch.core.ledger.flip_state import Hold
@@ -50,13 +60,13 @@ ITEMS = [
 ]
 
 
-def a_look(*items, **facts):
+def a_reading(*items, **facts):
     items = items or ITEMS
-    return Look(**{"region": "us-east-1", "items": items, "level_counts": {"ok": len(items)}} | facts)
+    return FleetReading(**{"region": "us-east-1", "items": items, "level_counts": {"ok": len(items)}} | facts)
 
 
-def a_view(*keys, look=None):
-    return after(end_read(View(every_s=60), look or a_look(), 0.0), *keys)
+def a_view(*keys, reading=None):
+    return after(end_read(View(every_s=60), reading or a_reading(), 0.0), *keys)
 
 
 def after(view, *keys, now_s=10.0):
@@ -105,18 +115,18 @@ def test_keys_move_the_selection_and_stop_at_both_ends(keys, selected):
 
 
 def test_the_selection_follows_its_resource_when_the_order_changes():
-    moved = end_read(a_view("j"), a_look(*reversed(ITEMS)), 60.0)
+    moved = end_read(a_view("j"), a_reading(*reversed(ITEMS)), 60.0)
 
     assert moved.selected.row.resource_id == "vol-2"
     assert moved.position == 2
 
 
 def test_until_somebody_moves_the_most_urgent_is_selected():
-    assert end_read(a_view(), a_look(*reversed(ITEMS)), 60.0).selected.row.resource_id == "vol-3"
+    assert end_read(a_view(), a_reading(*reversed(ITEMS)), 60.0).selected.row.resource_id == "vol-3"
 
 
 def test_a_resource_that_is_gone_leaves_the_most_urgent_selected():
-    assert end_read(a_view("j"), a_look(ITEMS[0]), 60.0).selected.row.resource_id == "vol-1"
+    assert end_read(a_view("j"), a_reading(ITEMS[0]), 60.0).selected.row.resource_id == "vol-1"
 
 
 @pytest.mark.parametrize(
@@ -144,7 +154,7 @@ def test_a_filter_stays_after_enter_and_escape_removes_it():
 
 
 def test_a_filter_applies_to_the_next_read_too():
-    view = end_read(a_view("/", "c", "i"), a_look(*ITEMS, an_item("vol-9", text="ci-9")), 60.0)
+    view = end_read(a_view("/", "c", "i"), a_reading(*ITEMS, an_item("vol-9", text="ci-9")), 60.0)
 
     assert ids(view) == ["vol-1", "vol-3", "vol-9"]
 
@@ -206,7 +216,7 @@ def test_reads_begin_at_the_interval_and_never_overlap():
     view = begin_read(View(every_s=60, key_at_s=100.0), 100.0)
     assert not view.is_read_due(500.0)
 
-    view = end_read(view, a_look(), 103.0)
+    view = end_read(view, a_reading(), 103.0)
 
     assert not view.is_read_due(159.9)
     assert view.is_read_due(160.0)
@@ -218,7 +228,7 @@ def test_a_failed_read_keeps_what_was_read_and_is_tried_again_soon():
     assert (len(view.items), view.read_at_s, view.error.cause) == (4, 0.0, "throttled")
     assert view.is_read_due(77.0)
     assert not view.is_read_due(76.9)
-    assert end_read(view, a_look(), 78.0).error is None
+    assert end_read(view, a_reading(), 78.0).error is None
 
 
 def test_it_stops_reading_an_hour_after_the_last_key_and_goes_on_with_the_next():
@@ -232,16 +242,16 @@ def test_a_look_has_the_most_urgent_first_with_the_shape_of_its_balance():
     calm = decide_about("vol-0c1", balances(*[100] * 20))
     critical = decide_about("vol-0c2", draining_to(20, 3))
 
-    look = make_look(a_report(calm, critical, metrics_requested=2_000))
+    reading = make_reading(a_report(calm, critical, metrics_requested=2_000))
 
-    assert [item.row.resource_id for item in look.items] == ["vol-0c2", "vol-0c1"]
-    assert [item.sparkline for item in look.items] == ["▇▇▇▇▇▇▇▇▇▇▆▆▅▃▂▂", "▇▇▇▇▇▇▇▇▇▇"]
-    assert dict(look.level_counts) == {"critical": 1, "ok": 1}
-    assert (look.data_age_s, look.usd) == (60.0, 0.02)
+    assert [item.row.resource_id for item in reading.items] == ["vol-0c2", "vol-0c1"]
+    assert [item.sparkline for item in reading.items] == ["▇▇▇▇▇▇▇▇▇▇▆▆▅▃▂▂", "▇▇▇▇▇▇▇▇▇▇"]
+    assert dict(reading.level_counts) == {"critical": 1, "ok": 1}
+    assert (reading.data_age_s, reading.usd) == (60.0, 0.02)
 
 
 def test_a_look_keeps_no_samples():
-    [item] = make_look(a_report(decide_about("vol-0c2", draining_to(20, 3)))).items
+    [item] = make_reading(a_report(decide_about("vol-0c2", draining_to(20, 3)))).items
 
     decision = item.row.forecast.args[0]
 
@@ -260,7 +270,7 @@ def test_a_look_keeps_no_samples():
     ],
 )
 def test_a_filter_that_is_typed_has_the_language_of_where(filter_text, expected):
-    look = make_look(
+    reading = make_reading(
         a_report(
             *(
                 decide_about(f"vol-0c{number}", balances(100), tags={"role": role})
@@ -269,19 +279,19 @@ def test_a_filter_that_is_typed_has_the_language_of_where(filter_text, expected)
         )
     )
 
-    assert ids(a_view("/", *filter_text, "enter", look=look)) == expected
+    assert ids(a_view("/", *filter_text, "enter", reading=reading)) == expected
     if expected == ["vol-0c1"]:
-        typed = a_view("/", *filter_text, look=look)
+        typed = a_view("/", *filter_text, reading=reading)
         assert ids(typed) == ["vol-0c1", "vol-0c3"], "the value may go on"
 
 
 def test_an_item_is_found_by_id_name_instance_and_tags():
     ci = decide_about("vol-0c1", balances(100), tags={"role": "ci", "Name": "ci-7"})
 
-    look = make_look(a_report(ci), [TagTerm("role", "ci"), TagTerm("Name")])
-    [item] = look.items
+    reading = make_reading(a_report(ci), [TagTerm("role", "ci"), TagTerm("Name")])
+    [item] = reading.items
 
-    assert look.selection == "tag:role=ci tag:Name"
+    assert reading.selection == "tag:role=ci tag:Name"
     assert item.search_text == "vol-0c1\nci-7\ni-0a1\ntag:role=ci\ntag:name=ci-7"
 
 
@@ -292,10 +302,10 @@ def test_a_look_reports_what_could_not_be_read_and_a_hold_on_everything():
     unread = a_decision(an_assessment(None, read_error="throttled"))
     report = a_report(unread, holds=[hold], failures=["throttled", "throttled"])
 
-    look = make_look(report, unreadable=["a damaged entry"], remarks=["an old stack"])
+    reading = make_reading(report, unreadable=["a damaged entry"], remarks=["an old stack"])
 
-    assert look.failures == ["1 resource could not be read", "throttled", "a damaged entry"]
-    assert look.notes == [
+    assert reading.failures == ["1 resource could not be read", "throttled", "a damaged entry"]
+    assert reading.notes == [
         "all changes are on hold for 60 min (until 13:00 UTC), by ben: INC-42",
         "an old stack",
     ]
