@@ -4,7 +4,7 @@
 
 ``burstctl watch --act`` runs on a lab at four times the speed of the clock: a tick is 15 s. One volume is
 exhausted from the start and alerts; another one drains and has to be flipped some minutes later. It runs
-without Slack, with one that works, and with each way to drip. When is the second volume flipped? How long
+without Slack, with one that works, and with each slow response. When is the second volume flipped? How long
 does the watch take to end when SIGTERM comes while it delivers? FOLDER is the source tree of another version.
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from burstlab.fake_aws.server import Endpoint
-from burstlab.fake_aws.slack import Drip, SlackReceiver
+from burstlab.fake_aws.slack import SlackReceiver, SlowResponse
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
@@ -32,7 +32,7 @@ WATCH_DURATION_S = 150.0
 """Ten ticks: the volume is due to be flipped after some six, and exhausted after sixteen."""
 
 STOP_TIMEOUT_S = 30.0
-ENDPOINT_KINDS = ("no Slack", "works", *Drip)
+ENDPOINT_KINDS = ("no Slack", "works", *SlowResponse)
 COMMAND = (sys.executable, "-c", "import sys; from burstctl.main import main; sys.exit(main())")
 
 
@@ -54,8 +54,8 @@ def run_watch(kind: str, source: Path) -> tuple[str, str, str]:
     with ExitStack() as stack:
         directory = stack.enter_context(TemporaryDirectory())
         slack = stack.enter_context(SlackReceiver())
-        if kind in list(Drip):
-            slack.start_drip(Drip(kind), interval_s=1.0)
+        if kind in list(SlowResponse):
+            slack.start_slow_response(SlowResponse(kind), interval_s=1.0)
         fleet = LabFleet(LabClock(START, speed=SPEED), LabSettings(lag_s=60))
         add_volume(fleet, "web-3", 50, 40)
         volume_id = add_volume(fleet, "ci-7", 96, 16, **{"burstwatch:mode": "auto"})

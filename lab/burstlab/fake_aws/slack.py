@@ -37,7 +37,7 @@ _MAX_URL_CHARS: Final = 3_000
 _MAX_ALT_CHARS: Final = 2_000
 
 
-class Drip(StrEnum):
+class SlowResponse(StrEnum):
     """How an endpoint holds its caller: nothing at all, or a little at a time that never ends."""
 
     SILENCE = "silence"
@@ -46,11 +46,11 @@ class Drip(StrEnum):
     BODY = "body"
 
 
-_DRIP_BYTES: Final[Mapping[Drip, tuple[bytes, bytes]]] = {
-    Drip.SILENCE: (b"", b""),
-    Drip.CONTINUE: (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
-    Drip.HEADERS: (b"HTTP/1.1 200 OK\r\nX-Drip: ", b"x"),
-    Drip.BODY: (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b" "),
+_SLOW_BYTES: Final[Mapping[SlowResponse, tuple[bytes, bytes]]] = {
+    SlowResponse.SILENCE: (b"", b""),
+    SlowResponse.CONTINUE: (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    SlowResponse.HEADERS: (b"HTTP/1.1 200 OK\r\nX-Slow: ", b"x"),
+    SlowResponse.BODY: (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b" "),
 }
 """What is sent first, and what is sent again and again."""
 
@@ -110,7 +110,7 @@ class SlackReceiver(BackgroundServer[ThreadingHTTPServer]):
         self._messages: list[Message] = []
         self._planned_responses: list[_PlannedResponse] = []
         self._tokens, self._refilled_at_s = float(_BURST), clock()
-        self._drip: tuple[Drip, float] | None = None
+        self._slow_response: tuple[SlowResponse, float] | None = None
 
     @property
     def url(self) -> str:
@@ -148,9 +148,9 @@ class SlackReceiver(BackgroundServer[ThreadingHTTPServer]):
                 _PlannedResponse(status=status, body=body, retry_after_s=retry_after_s, times=times)
             )
 
-    def start_drip(self, drip: Drip, *, interval_s: float = 0.5) -> None:
+    def start_slow_response(self, response: SlowResponse, *, interval_s: float = 0.5) -> None:
         """From now on, never complete a response, and send only a little of it at intervals."""
-        self._drip = (drip, interval_s)
+        self._slow_response = (response, interval_s)
 
     def _make_server(self) -> ThreadingHTTPServer:
         server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
@@ -173,15 +173,15 @@ class SlackReceiver(BackgroundServer[ThreadingHTTPServer]):
         return response
 
     def hold_connection(self, body: bytes, send: Callable[[bytes], object]) -> bool:
-        """Drip onto one connection until its client leaves; False where nothing drips."""
-        if self._drip is None:
+        """Send the slow response on one connection until its client leaves; False if none was started."""
+        if self._slow_response is None:
             return False
-        drip, interval_s = self._drip
+        response, interval_s = self._slow_response
         payload = _parse_payload("application/json", body) or {}
         with self._changed:
             self._messages.append(Message(payload=payload, at_s=self._clock(), status=0))
             self._changed.notify_all()
-        first, repeated = _DRIP_BYTES[drip]
+        first, repeated = _SLOW_BYTES[response]
         try:
             send(first)
             while not self._stop_requested.wait(interval_s):

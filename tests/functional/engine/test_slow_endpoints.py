@@ -10,7 +10,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import HTTPClientError, ReadTimeoutError
 
-from burstlab.fake_aws.slack import Drip, SlackReceiver
+from burstlab.fake_aws.slack import SlackReceiver, SlowResponse
 from burstwatch.adapters.notify import slack_webhook
 from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.adapters.notify.slack_webhook import SlackWebhook
@@ -36,9 +36,9 @@ def elapsed_s(call, error):
 # Slack
 
 
-@pytest.mark.parametrize("drip", Drip)
-def test_a_post_ends_at_its_deadline_however_slowly_slack_answers(slow_slack, drip):
-    slow_slack.start_drip(drip, interval_s=EVERY_S)
+@pytest.mark.parametrize("response", SlowResponse)
+def test_a_post_ends_at_its_deadline_however_slowly_slack_answers(slow_slack, response):
+    slow_slack.start_slow_response(response, interval_s=EVERY_S)
     threads = threading.active_count()
     hook = SlackWebhook(slow_slack.url)
     assert WITHIN_S / 2 < elapsed_s(lambda: hook.post({"text": "hello"}), ChannelError) < LATEST_S
@@ -46,7 +46,9 @@ def test_a_post_ends_at_its_deadline_however_slowly_slack_answers(slow_slack, dr
     until = wall.monotonic() + 1
     while threading.active_count() > threads and wall.monotonic() < until:
         wall.sleep(0.01)
-    is_detected = drip is not Drip.SILENCE  # by writing alone a receiver notices that its client has left
+    is_detected = (
+        response is not SlowResponse.SILENCE
+    )  # by writing alone a receiver notices that its client has left
     assert not is_detected or threading.active_count() <= threads
 
 
@@ -57,7 +59,7 @@ def test_a_stuck_tls_handshake_ends_at_the_deadline(monkeypatch):
         assert elapsed_s(lambda: hook.post({}), ChannelError) < LATEST_S
 
 
-def test_a_proxy_that_drips_ends_at_the_deadline(monkeypatch):
+def test_a_proxy_that_answers_slowly_ends_at_the_deadline(monkeypatch):
     monkeypatch.setattr(slack_webhook, "_TIMEOUT_S", WITHIN_S)
     with a_peer(b"HTTP/1.1 200 OK\r\nX-A: ", b"a") as proxy:
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")

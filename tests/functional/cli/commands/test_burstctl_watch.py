@@ -15,7 +15,7 @@ from botocore.httpsession import URLLib3Session
 from burstctl.cli.signals import StopSignal
 from burstctl.watch import loop
 from burstlab.fake_aws.faults import Fault
-from burstlab.fake_aws.slack import Drip, SlackReceiver
+from burstlab.fake_aws.slack import SlackReceiver, SlowResponse
 from burstlab.model.database import LabDatabase
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.notify import slack_webhook
@@ -155,13 +155,13 @@ def test_alerts_go_to_slack_whose_address_is_shown_nowhere(cli, lab, from_file):
     assert "secretsecret" not in result.err + result.out
 
 
-@pytest.mark.parametrize("drip", Drip)
-def test_a_slack_that_never_finishes_an_answer_keeps_no_pass_from_its_flips(cli, lab, monkeypatch, drip):
+@pytest.mark.parametrize("response", SlowResponse)
+def test_a_slack_that_never_finishes_an_answer_keeps_no_pass_from_its_flips(cli, lab, monkeypatch, response):
     monkeypatch.setattr(slack_webhook, "_TIMEOUT_S", 0.2)
     add_critical(lab, "web-3")
     volume_id = add_critical(lab, tags={"burstwatch:mode": "auto"})
     with SlackReceiver() as slack:
-        slack.start_drip(drip, interval_s=0.02)
+        slack.start_slow_response(response, interval_s=0.02)
         cli.set(BURSTWATCH_SLACK_WEBHOOK=slack.url)
         result = cli.run("watch", "--act", "--once")
 
