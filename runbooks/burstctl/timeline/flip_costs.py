@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Final
 
 from burstctl.timeline.intervals import TargetInterval, target_intervals
@@ -15,16 +14,15 @@ FLIP_ENTRY_KINDS: Final = frozenset({
     EntryKind.ACCEPTED, EntryKind.REACHED, EntryKind.RESTORED, EntryKind.FAILED, EntryKind.NOT_DONE,
     EntryKind.CHANGED_BY_OTHERS,
 })  # fmt: skip
-"""What begins a stay, or ends it."""
+"""What begins the time on a target, or ends it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlipCost:
-    """A stay away from what the volume was, and what it costs more a month; negative if it costs less.
+    """One time on a target, and what it costs more a month than before; negative if it costs less.
 
-    It is billed from ``started_at_s`` on, to ``ended_at_s`` (None: it lasts). ``has_returned``: by a return
-    of ours, so that it might as well have been left where it was, until it went again at
-    ``flipped_again_at_s`` (None: it has not).
+    It is billed from ``started_at_s`` to ``ended_at_s`` (None: it lasts). If it ``has_returned``, a flip-back
+    of ours ended it, and it saved money until the next flip at ``flipped_again_at_s`` (None: none since).
     """
 
     volume_id: str
@@ -61,7 +59,11 @@ def begins_mid_interval(entries: Iterable[LedgerEntry]) -> bool:
 
 
 def flip_costs(entries: Sequence[LedgerEntry], state: VolumeState | None) -> list[FlipCost]:
-    """The stays of one volume, by entries that do not begin midway; those that others made are theirs."""
+    """What each time of one volume on a target costs; without the changes that others made.
+
+    ``entries`` are all of the volume's, or begin before a flip: see ``begins_mid_interval``. A flip from one
+    target to another is priced against the volume before the first of them.
+    """
     extra_usd = {
         str(entry.body.get("intent_id")): float(entry.body.get("usd_per_month_more", 0.0))
         for entry in entries
@@ -96,7 +98,6 @@ def flip_costs(entries: Sequence[LedgerEntry], state: VolumeState | None) -> lis
             )
         )
     return [
-        replace(interval, flipped_again_at_s=following.started_at_s if following else None)
-        for interval, following in pairwise([*costs, None])
-        if interval is not None
+        replace(cost, flipped_again_at_s=next_cost.started_at_s if next_cost else None)
+        for cost, next_cost in zip(costs, [*costs[1:], None], strict=False)
     ]

@@ -1,4 +1,4 @@
-"""What the ledger's lines say of a stretch of time: levels, stays away, holds, stalls, and marks."""
+"""What the ledger's lines say of a stretch of time: levels, times on a target, holds, stalls, and marks."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
