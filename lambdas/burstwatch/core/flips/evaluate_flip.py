@@ -38,7 +38,9 @@ from burstwatch.core.text import (
     format_usd,
 )
 
-_OVERDUE_REMINDER_S: Final = 24 * 3600
+_OVERDUE_AFTER_S: Final = 24 * 3600
+"""A judgement: most loads are calm at some time of a day, and AWS counts modifications over a day."""
+_OVERDUE_REMINDER_INTERVAL_S: Final = 24 * 3600
 """A judgement: once a day is enough for a volume that costs money and is in no danger."""
 _DAYS_PER_MONTH: Final = 730 / 24
 """AWS bills a month as 730 hours."""
@@ -318,7 +320,7 @@ def _evaluate_return(
         obstacle = result.blocked_reason or _not_done_reason(hold, assessment.volume, now_s)
         overdue_reason = f"It should have returned by now, but {obstacle}."
     alerted_at_s = flip.overdue_alerted_at_s
-    is_alerted = alerted_at_s is not None and now_s - alerted_at_s < _OVERDUE_REMINDER_S
+    is_alerted = alerted_at_s is not None and now_s - alerted_at_s < _OVERDUE_REMINDER_INTERVAL_S
     if overdue_reason is None or flip.is_permanent or is_alerted:
         return result
     return replace(
@@ -368,7 +370,7 @@ def _is_overdue(flip: Flip, windows: WindowState | None, policy: FlipBackPolicy,
     if windows is not None and not windows.allows_return:
         return False
     due_at_s = (flip.reached_at_s or flip.requested_at_s) + policy.dwell.total_seconds()
-    return now_s - max(due_at_s, flip.return_after_s or 0) >= _OVERDUE_REMINDER_S
+    return now_s - max(due_at_s, flip.return_after_s or 0) >= _OVERDUE_AFTER_S
 
 
 def _overdue_return_event(
