@@ -187,11 +187,8 @@ def _check_missed_window(
         windows,
         windows.missed_by.total_seconds(),
         now_s=now_s,
-        parts=(
-            "If it begins now, the flip",
-            "Until then, the volume depends on its credits.",
-            _who_acts(volume_settings.mode),
-        ),
+        subject="If it begins now, the flip",
+        details=("Until then, the volume depends on its credits.", _who_acts(volume_settings.mode)),
         action=recommendation.action if recommendation else None,
         facts=_recommendation_facts(assessment, recommendation) | {"mode": str(volume_settings.mode)},
     )
@@ -222,11 +219,8 @@ def _check_missed_window_in_flight(
         windows,
         late_s,
         now_s=now_s,
-        parts=(
-            "The flip in progress",
-            "Until then, its performance is between the two.",
-            f"{flip.reason}.",
-        ),
+        subject="The flip in progress",
+        details=("Until then, its performance is between the two.", f"{flip.reason}."),
         action=None,
         facts={
             "from": configuration_to_document(flip.original),
@@ -242,14 +236,14 @@ def _record_missed_window(
     late_s: float,
     *,
     now_s: float,
-    parts: tuple[str, ...],
+    subject: str,
+    details: tuple[str, ...],
     action: str | None,
     facts: Mapping[str, Any],
 ) -> Transition:
     first, starts_at_s = _first_occurrence(windows), _window_start_at_s(windows)
     if not windows.wants_flip or first.is_manual or state.alerts.missed_window_at_s == starts_at_s:
         return Transition(state=state)
-    expected_at, (subject, *details) = format_instant(starts_at_s + late_s), parts
     done_in = format_relative_time(starts_at_s + late_s, now_s, "UTC")
     event = Event(
         kind=EntryKind.ALERT,
@@ -264,7 +258,7 @@ def _record_missed_window(
             **facts,
             "window": first.window,
             "starts_at": format_instant(starts_at_s),
-            "expected_at": expected_at,
+            "expected_at": format_instant(starts_at_s + late_s),
             "late_s": round(late_s),
         },
     )
