@@ -111,6 +111,7 @@ def conclude(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any] | None
     state = replace(evaluation.state, next_poll_at_s=next_poll_at_s)
     # 8. Build the change: each alert once, with the cause of its drain.
     alerts = build_alerts(evaluation, state, drain_cause)
+    sweep_interval_s = sweep_poll_interval_s(evaluation.assessment, policy)
     return Decision(
         assessment=evaluation.assessment,
         volume_settings=evaluation.volume_settings,
@@ -118,8 +119,9 @@ def conclude(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any] | None
         previous_level=evaluation.previous_level,
         action=_choose_action(evaluation, has_alerts=bool(alerts)),
         reason=_decision_reason(evaluation),
-        poll_interval_s=interval_s or sweep_poll_interval_s(evaluation.assessment, policy),
-        **_reserve(evaluation),
+        poll_interval_s=interval_s or sweep_interval_s,
+        sweep_interval_s=sweep_interval_s,
+        act_lead_s=_act_lead_s(policy),
         change=build_change(evaluation, state, alerts),
         recommendation=evaluation.recommendation,
         trigger=trigger,
@@ -261,6 +263,7 @@ def _decision_reason(evaluation: VolumeEvaluation) -> str:
 
 def _calm_decision(read: VolumeEvaluation) -> Decision:
     """The decision about almost every volume at almost every poll: nothing."""
+    sweep_interval_s = sweep_poll_interval_s(read.assessment, read.policy)
     return Decision(
         assessment=read.assessment,
         volume_settings=read.volume_settings,
@@ -268,15 +271,12 @@ def _calm_decision(read: VolumeEvaluation) -> Decision:
         previous_level=Level.OK,
         action=Action.NONE,
         reason=read.alert.reason,
-        poll_interval_s=sweep_poll_interval_s(read.assessment, read.policy),
-        **_reserve(read),
+        poll_interval_s=sweep_interval_s,
+        sweep_interval_s=sweep_interval_s,
+        act_lead_s=_act_lead_s(read.policy),
         change=None,
     )
 
 
-def _reserve(evaluation: VolumeEvaluation) -> dict[str, Any]:
-    """What the rule of the poll interval yields for this bucket."""
-    return {
-        "sweep_interval_s": sweep_poll_interval_s(evaluation.assessment, evaluation.policy),
-        "act_lead_s": round(evaluation.policy.cadence.act_lead.total_seconds()),
-    }
+def _act_lead_s(policy: Policy) -> int:
+    return round(policy.cadence.act_lead.total_seconds())
