@@ -26,25 +26,32 @@ def record_intent(plan: FlipPlan, revision: int, requested_at_s: int) -> Transit
     order, context = plan.order, plan.context
     assert plan.target is not None
     assert plan.current is not None
-    intent_fields = {
-        "status": FlipStatus.REQUESTED,
-        "direction": order.direction,
-        "intent_id": make_intent_id(order.volume_id, revision),
-        "by": order.by,
-        "requested_at_s": requested_at_s,
-        "started_at_s": None,
-        "unconfirmed_since_s": None,
-        "is_stuck_alerted": False,
-    }
+    intent_id = make_intent_id(order.volume_id, revision)
     current_flip = context.state.flip
     if order.direction is Direction.FLIP_BACK:
         assert current_flip is not None
-        flip = replace(current_flip, reason=order.reason, previous=current_flip, **intent_fields)  # type: ignore[arg-type]
+        flip = replace(
+            current_flip,
+            status=FlipStatus.REQUESTED,
+            direction=order.direction,
+            intent_id=intent_id,
+            by=order.by,
+            requested_at_s=requested_at_s,
+            started_at_s=None,
+            unconfirmed_since_s=None,
+            is_stuck_alerted=False,
+            reason=order.reason,
+            previous=current_flip,
+        )
     else:
         original = current_flip.original if current_flip else plan.current
         original_usd = usd_per_month(original, context.volume.size_gib, US_EAST_1)
         flip = Flip(
+            status=FlipStatus.REQUESTED,
+            direction=order.direction,
+            intent_id=intent_id,
             cause=order.cause,
+            by=order.by,
             original=original,
             target=plan.target,
             size_gib=context.volume.size_gib,
@@ -52,8 +59,8 @@ def record_intent(plan: FlipPlan, revision: int, requested_at_s: int) -> Transit
             is_permanent=plan.return_decision is not None and plan.return_decision.is_permanent,
             return_after_s=order.return_after_s,
             usd_per_month=round(plan.usd_per_month - original_usd, 6),
+            requested_at_s=requested_at_s,
             previous=current_flip,
-            **intent_fields,  # type: ignore[arg-type]
         )
     event = Event(
         kind=EntryKind.INTENT,
