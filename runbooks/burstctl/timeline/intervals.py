@@ -271,11 +271,7 @@ def _apply_entry(intervals: list[TargetInterval], entry: LedgerEntry) -> None:
     match entry.kind:
         case EntryKind.ACCEPTED if is_flip:
             if open_interval is not None:
-                intervals[-1] = replace(
-                    open_interval,
-                    return_requested_at_s=open_interval.return_requested_at_s or at_s,
-                    restored_at_s=at_s,
-                )
+                intervals[-1] = _end(open_interval, at_s)
             intervals.append(
                 TargetInterval(
                     requested_at_s=at_s,
@@ -287,11 +283,7 @@ def _apply_entry(intervals: list[TargetInterval], entry: LedgerEntry) -> None:
                 )
             )
         case EntryKind.ACCEPTED:
-            current = (
-                intervals.pop()
-                if open_interval
-                else TargetInterval(target=_parse_configuration(body.get("from")))
-            )
+            current = _take_current(intervals, open_interval, body)
             intervals.append(
                 replace(current, return_requested_at_s=at_s, intent_ids=(*current.intent_ids, intent_id))
             )
@@ -300,22 +292,9 @@ def _apply_entry(intervals: list[TargetInterval], entry: LedgerEntry) -> None:
         case EntryKind.STAYED if open_interval is not None:
             intervals[-1] = replace(open_interval, is_permanent=True)
         case EntryKind.RESTORED:
-            current = (
-                intervals.pop()
-                if open_interval
-                else TargetInterval(target=_parse_configuration(body.get("from")))
-            )
-            intervals.append(
-                replace(
-                    current, return_requested_at_s=current.return_requested_at_s or at_s, restored_at_s=at_s
-                )
-            )
+            intervals.append(_end(_take_current(intervals, open_interval, body), at_s))
         case EntryKind.CHANGED_BY_OTHERS if open_interval is not None:
-            intervals[-1] = replace(
-                open_interval,
-                return_requested_at_s=open_interval.return_requested_at_s or at_s,
-                restored_at_s=at_s,
-            )
+            intervals[-1] = _end(open_interval, at_s)
         case EntryKind.FAILED | EntryKind.NOT_DONE if (
             open_interval is not None and intent_id in open_interval.intent_ids
         ):
@@ -326,6 +305,19 @@ def _apply_entry(intervals: list[TargetInterval], entry: LedgerEntry) -> None:
                 intervals[-1] = replace(open_interval, return_requested_at_s=None)
         case _:
             pass
+
+
+def _end(interval: TargetInterval, at_s: float) -> TargetInterval:
+    return replace(interval, return_requested_at_s=interval.return_requested_at_s or at_s, restored_at_s=at_s)
+
+
+def _take_current(
+    intervals: list[TargetInterval], open_interval: TargetInterval | None, body: Mapping[str, Any]
+) -> TargetInterval:
+    """Take the open interval out of the list; without one, it began before the entries."""
+    if open_interval is not None:
+        return intervals.pop()
+    return TargetInterval(target=_parse_configuration(body.get("from")))
 
 
 def _reopen_previous(intervals: list[TargetInterval], cancelled: TargetInterval) -> None:
