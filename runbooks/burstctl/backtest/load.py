@@ -108,35 +108,10 @@ def load_from_cloudwatch(
     end_s = int(now_s - METRIC_LAG_S) // period_s * period_s
     start_s = end_s - request.days * DAY_S
     records, _ = collector.modifications([volume.volume_id for volume in selection.volumes])
-    recordings: list[Recording] = []
-    unseen: list[str] = []
-
-    def add_recording(volume: Volume, history: MetricHistory) -> None:
-        """Add the volume as it was recorded: attached, whatever it is attached to today."""
-        past_volume = replace(
-            volume,
-            attached=True,
-            detaching=False,
-            attached_at=None,
-            instance_id=volume.instance_id or UNKNOWN_INSTANCE_ID,
-        )
-        full_recording = make_recording(past_volume, history, start_s - _LEAD_IN_S, end_s)
-        recording = _cut_at_modification(full_recording, records.get(volume.volume_id))
-        if not recording.known_minutes(start_s, end_s):
-            unseen.append(volume.volume_id)
-        elif recording_filter(recording, start_s, end_s):
-            recordings.append(recording)
-
     context.progress.begin(f"reading {request.days} days")
     try:
-        read_histories(
-            context,
-            selection,
-            start_s - _LEAD_IN_S,
-            end_s,
-            period_s=period_s,
-            metrics=METRICS,
-            add=add_recording,
+        recordings, unseen = _read_recordings(
+            context, selection, records, recording_filter, start_s, end_s, period_s=period_s
         )
     finally:
         context.progress.end()
@@ -160,6 +135,48 @@ def load_from_cloudwatch(
         selection=selection,
         buckets=buckets,
     )
+
+
+def _read_recordings(
+    context: CommandContext,
+    selection: VolumeSelection,
+    records: Mapping[str, Modification],
+    recording_filter: RecordingFilter,
+    start_s: int,
+    end_s: int,
+    *,
+    period_s: int,
+) -> tuple[list[Recording], list[str]]:
+    """The recordings that the filter keeps, and the volumes without any recorded data."""
+    recordings: list[Recording] = []
+    unseen: list[str] = []
+
+    def add_recording(volume: Volume, history: MetricHistory) -> None:
+        """Add the volume as it was recorded: attached, whatever it is attached to today."""
+        past_volume = replace(
+            volume,
+            attached=True,
+            detaching=False,
+            attached_at=None,
+            instance_id=volume.instance_id or UNKNOWN_INSTANCE_ID,
+        )
+        full_recording = make_recording(past_volume, history, start_s - _LEAD_IN_S, end_s)
+        recording = _cut_at_modification(full_recording, records.get(volume.volume_id))
+        if not recording.known_minutes(start_s, end_s):
+            unseen.append(volume.volume_id)
+        elif recording_filter(recording, start_s, end_s):
+            recordings.append(recording)
+
+    read_histories(
+        context,
+        selection,
+        start_s - _LEAD_IN_S,
+        end_s,
+        period_s=period_s,
+        metrics=METRICS,
+        add=add_recording,
+    )
+    return recordings, unseen
 
 
 def _list_buckets(
