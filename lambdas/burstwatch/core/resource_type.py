@@ -1,5 +1,6 @@
 """The kinds of resources that have buckets of burst credits, and how the ledger names a bucket."""
 
+import re
 from enum import StrEnum
 from typing import Final
 
@@ -27,11 +28,22 @@ _NOUNS: Final = {
     ResourceType.RDS: "database",
 }
 DATABASE_PREFIX: Final = "db:"
+VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
+INSTANCE_ID: Final = re.compile(r"i-([0-9a-f]{8}|[0-9a-f]{17})")
+FILE_SYSTEM_ID: Final = re.compile(r"fs-([0-9a-f]{8}|[0-9a-f]{17})")
+DATABASE_ID: Final = re.compile(r"db:[a-zA-Z][a-zA-Z0-9-]{0,62}")
+"""The name of a database after ``db:``. Source: RDS API reference, CreateDBInstance, DBInstanceIdentifier."""
 _TYPES_BY_PREFIX: Final = {
     "i-": ResourceType.INSTANCE,
     "fs-": ResourceType.EFS,
     DATABASE_PREFIX: ResourceType.RDS,
 }
+
+
+def is_resource_id(text: str) -> bool:
+    """Whether an ID of one of the kinds has this form."""
+    forms = (VOLUME_ID, INSTANCE_ID, FILE_SYSTEM_ID, DATABASE_ID)
+    return any(form.fullmatch(text) for form in forms)
 
 
 def type_of_id(resource_id: str) -> ResourceType:

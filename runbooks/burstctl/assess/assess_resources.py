@@ -6,13 +6,12 @@ from typing import Any, Final
 
 import click
 
-from burstctl.cli.options import DATABASE_ID, FILE_SYSTEM_ID
 from burstctl.cli.tag_filter import TagTerm
 from burstctl.context.context import CommandContext
 from burstctl.context.on_demand_pass import assess_volumes
 from burstctl.context.resources import resolve_volumes
 from burstwatch.core.errors import Problem
-from burstwatch.core.resource_type import ResourceType, type_of_id
+from burstwatch.core.resource_type import DATABASE_ID, FILE_SYSTEM_ID, ResourceType, type_of_id
 from burstwatch.core.text import sanitise
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.wiring.settings import SettingsError

@@ -14,6 +14,7 @@ import click
 from burstctl.cli.text_layout import wrap_command
 from burstwatch.core.durations import format_duration_literal, parse_duration
 from burstwatch.core.errors import Problem
+from burstwatch.core.resource_type import DATABASE_ID, FILE_SYSTEM_ID, INSTANCE_ID, VOLUME_ID
 from burstwatch.core.text import sanitise, wrap
 
 ALL_REGIONS: Final = "all"
@@ -32,13 +33,8 @@ RESOURCE_NAMES: Final = (
 INSTANCE_NAMES: Final = "INSTANCE is the ID or the unique Name tag of an instance."
 _DAY: Final = timedelta(days=1)
 _MAX_REASON_LENGTH: Final = 200  # it is quoted in alerts, tables and the history, beside other text
-INSTANCE_ID: Final = re.compile(r"i-([0-9a-f]{8}|[0-9a-f]{17})")
-FILE_SYSTEM_ID: Final = re.compile(r"fs-([0-9a-f]{8}|[0-9a-f]{17})")
 _ALMOST_FILE_SYSTEM_ID: Final = re.compile(r"fs-[0-9a-f]*")
-DATABASE_ID: Final = re.compile(r"db:[a-zA-Z][a-zA-Z0-9-]{0,62}")
-"""The name of a database after ``db:``. Source: RDS API reference, CreateDBInstance, DBInstanceIdentifier."""
 _ALMOST_INSTANCE_ID: Final = re.compile(r"i-[0-9a-f]*")
-VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
 _MAX_TAG_LENGTH: Final = 256  # of the value of a tag. Source: EC2 user guide, "Tag restrictions"
 _MIN_HELP_COLUMNS: Final = 40  # a narrower terminal breaks the lines itself
 _CommandFunction = TypeVar("_CommandFunction", bound=Callable[..., Any])

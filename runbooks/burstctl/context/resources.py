@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from burstctl.cli.options import DATABASE_ID, FILE_SYSTEM_ID, INSTANCE_ID, VOLUME_ID
 from burstctl.cli.tag_filter import TagTerm, ec2_filters
 from burstctl.context.context import CommandContext
 from burstctl.render.volume import count_resources, format_id_and_name
@@ -18,7 +17,17 @@ from burstwatch.core.ebs.display_name import NAME_TAGS, names_of
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.errors import LedgerError, Problem
 from burstwatch.core.instances.instance import Instance
-from burstwatch.core.resource_type import DATABASE_PREFIX, ResourceType, subject_of, type_of_id
+from burstwatch.core.resource_type import (
+    DATABASE_ID,
+    DATABASE_PREFIX,
+    FILE_SYSTEM_ID,
+    INSTANCE_ID,
+    VOLUME_ID,
+    ResourceType,
+    is_resource_id,
+    subject_of,
+    type_of_id,
+)
 from burstwatch.core.text import sanitise
 from burstwatch.core.watch.renamed_database import new_name_in
 from burstwatch.engine.resource_readers import (
@@ -31,7 +40,6 @@ from burstwatch.wiring.settings import SettingsError
 _CLAIM: Final = re.compile(r"(?:claim )?(?:\S+/)?(?P<name>\S+?)(?: in \S+)?")
 """The forms of a claim's name that tables show: ``claim data-0 in prod``, ``prod/data-0``, ``data-0``."""
 
-_RESOURCE_IDS: Final = (VOLUME_ID, INSTANCE_ID, FILE_SYSTEM_ID, DATABASE_ID)
 _DBI_RESOURCE_ID: Final = re.compile(r"db-[A-Z0-9]{16,40}")
 """The ID that a database keeps when it is renamed: DbiResourceId."""
 _STORAGE_KINDS: Final = frozenset((ResourceType.EFS, ResourceType.RDS))
@@ -93,7 +101,7 @@ def resolve_resource(
         ResourceNameError: it names none or several.
         AwsError: AWS does not list the volumes or the instances.
     """
-    if any(pattern.fullmatch(word) for pattern in _RESOURCE_IDS):
+    if is_resource_id(word):
         return word
     if _DBI_RESOURCE_ID.fullmatch(word):
         return _database_with_id(context, word)

@@ -9,7 +9,6 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import (
-    INSTANCE_ID,
     ORDER_DURATION,
     RESOURCE_NAMES,
     Command,
@@ -35,6 +34,7 @@ from burstctl.render.plan_json import hold_document
 from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.errors import Problem
 from burstwatch.core.ledger.flip_state import Hold
+from burstwatch.core.resource_type import INSTANCE_ID
 from burstwatch.core.text import format_until
 from burstwatch.wiring.settings import LedgerAddress
 

@@ -131,7 +131,7 @@ def read_integer(description: Description, name: str) -> int | None:
 
 
 def read_limit(description: Description, name: str) -> int | None:
-    """The same of a limit, which AWS may send as 0 where it does not apply: that is not a limit of 0."""
+    """The same of a limit, which AWS may send as 0 if it does not apply: that is not a limit of 0."""
     return read_integer(description, name) or None
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.severity import Level, explain_level
+from burstwatch.core.durations import DAY_S
 from burstwatch.core.ebs.pricing import PRICE_SOURCE
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, can_burst
 from burstwatch.core.ebs.volume_types import configuration_of
@@ -38,9 +39,9 @@ from burstwatch.core.text import (
     format_usd,
 )
 
-_OVERDUE_AFTER_S: Final = 24 * 3600
+_OVERDUE_AFTER_S: Final = DAY_S
 """A judgement: most loads are calm at some time of a day, and AWS counts modifications over a day."""
-_OVERDUE_REMINDER_INTERVAL_S: Final = 24 * 3600
+_OVERDUE_REMINDER_INTERVAL_S: Final = DAY_S
 """A judgement: once a day is enough for a volume that costs money and is in no danger."""
 _DAYS_PER_MONTH: Final = 730 / 24
 """AWS bills a month as 730 hours."""

@@ -10,8 +10,9 @@ from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.ledger.flip_state import NO_END_S, Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger import States
 from burstwatch.core.ledger.ledger_entry import FLEET, EntryKind, LedgerEntry
-from burstwatch.core.ledger.unreadable_item import ItemKind, UnreadableItem, is_resource_id, release_command
+from burstwatch.core.ledger.unreadable_item import ItemKind, UnreadableItem, release_command
 from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.resource_type import is_resource_id
 from burstwatch.core.stored_values import DECODE_ERRORS
 from burstwatch.core.text import sanitise
 

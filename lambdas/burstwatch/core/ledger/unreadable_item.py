@@ -1,12 +1,11 @@
 """An item of the ledger that cannot be read: what it is, and what a person can do about it."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from burstwatch.core.resource_type import resource_id_in
+from burstwatch.core.resource_type import is_resource_id, resource_id_in
 
 
 class ItemKind(StrEnum):
@@ -51,12 +50,6 @@ def release_command(subject: str) -> str:
     return f"burstctl release {subject if is_resource_id(subject) else '--all'}"
 
 
-def is_resource_id(subject: str) -> bool:
-    """Whether burstctl accepts this as the ID of a resource."""
-    return _RESOURCE_ID.fullmatch(subject) is not None
-
-
-_RESOURCE_ID: Final = re.compile(r"(vol|i|fs)-([0-9a-f]{8}|[0-9a-f]{17})|db:[a-zA-Z][a-zA-Z0-9-]{0,62}")
 _USE_NEWEST_VERSION: Final = "use the newest burstwatch that ever wrote to this ledger"
 _NEXT_STEPS: Final[Mapping[ItemKind, str]] = {
     ItemKind.STATE: (
