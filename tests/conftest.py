@@ -11,6 +11,7 @@ import pytest
 from _pytest.nodeid import NodeId
 from hypothesis import settings
 
+from burstlab.disk.cleanup import clean
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
 from burstwatch.core.policy.policy import Policy
 from support.aws.fast_botocore import quicken_botocore
@@ -53,6 +54,12 @@ def empty_moto() -> Iterator[None]:
 
 
 TESTS = Path(__file__).parent
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Take down the disks of a run that was killed: mkfs.btrfs refuses while one of them is mounted."""
+    if os.geteuid() == 0 and not hasattr(session.config, "workerinput"):
+        clean(lambda _: None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

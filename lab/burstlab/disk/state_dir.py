@@ -81,7 +81,7 @@ def is_private_directory(directory: Path) -> bool:
 
 
 def orphaned_state_dirs(parent: Path | None = None) -> list[Path]:
-    """Disks left standing in the usual places and here: neither their maker nor their keeper is alive."""
+    """Disks left standing here, in the usual places, or mounted: no maker or keeper of them is alive."""
     orphans = []
     for directory in _state_dirs(parent):
         try:
@@ -159,7 +159,11 @@ def limit_files(unit: str = "iops") -> list[Path]:
 
 def is_mounted(path: Path) -> bool:
     """Whether something is mounted right there."""
-    return any(line.split()[4] == str(path) for line in _read_text(Path("/proc/self/mountinfo")).splitlines())
+    return path in _mount_points()
+
+
+def _mount_points() -> list[Path]:
+    return [Path(line.split()[4]) for line in _read_text(Path("/proc/self/mountinfo")).splitlines()]
 
 
 def server_pids(directory: Path) -> list[int]:
@@ -241,12 +245,18 @@ def _default_parent() -> Path:
 
 
 def _state_dirs(parent: Path | None) -> Iterator[Path]:
-    for directory in dict.fromkeys(
-        (_MEMORY_DIRECTORY, Path(tempfile.gettempdir()), parent or _MEMORY_DIRECTORY)
-    ):
-        for path in sorted(directory.glob(f"{PREFIX}*")):
-            if is_private_directory(path):
-                yield path
+    parents = (_MEMORY_DIRECTORY, Path(tempfile.gettempdir()), parent or _MEMORY_DIRECTORY)
+    unmounted = (path for directory in parents for path in sorted(directory.glob(f"{PREFIX}*")))
+    for path in dict.fromkeys((*unmounted, *_mounted_state_dirs())):
+        if is_private_directory(path):
+            yield path
+
+
+def _mounted_state_dirs() -> list[Path]:
+    """Folders of disks that are mounted, wherever they are: a test's or a user's own folder."""
+    return sorted(
+        {mount.parent for mount in _mount_points() if mount.parent.name.startswith(PREFIX)},
+    )
 
 
 def _lift_limits(directory: Path) -> None:

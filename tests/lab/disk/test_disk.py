@@ -275,6 +275,16 @@ def test_when_killed_with_its_reaper_clean_takes_the_disk_down(start_disk, tmp_p
     assert "nothing was left" in CliRunner().invoke(disk, ["--clean", "--folder", str(tmp_path)]).output
 
 
+def test_clean_finds_a_mounted_disk_in_any_folder(start_disk, tmp_path):
+    process = start_disk("--balance", "0")
+    os.kill(reaper_pid(tmp_path), signal.SIGKILL)
+    process.kill()
+    wait_until(lambda: orphaned_state_dirs(tmp_path))
+    result = CliRunner().invoke(disk, ["--clean"])
+    assert (result.exit_code, f"taken down: {tmp_path}/" in result.output) == (0, True), result.output
+    assert leftovers_of(tmp_path) == []
+
+
 def test_a_disk_with_a_live_owner_is_not_cleaned(tmp_path):
     require_throttled_disk()
     with ThrottledDevice(parent=tmp_path) as device:
