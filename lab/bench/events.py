@@ -30,7 +30,7 @@ from burstlab.model.volume import LabVolume
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.ledger import Change
-from burstwatch.core.ledger.volume_state import LastReading, VolumeState
+from burstwatch.core.ledger.resource_state import LastReading, ResourceState
 from burstwatch.handlers import settle
 from burstwatch.handlers.runtime import FunctionRuntime
 from burstwatch.wiring.function_settings import FunctionSettings
@@ -145,7 +145,7 @@ def open_warm_function() -> Iterator[WarmFunction]:
             runtime.policy_parameter._clock = clock.now_s  # noqa: SLF001 - it grows old with the lab's time
             changes = [
                 Change(
-                    state=VolumeState(
+                    state=ResourceState(
                         volume_id=f"vol-0aaa{number:013x}",
                         revision=1,
                         level=Level.WATCH,

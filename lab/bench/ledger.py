@@ -15,13 +15,13 @@ from burstwatch.core.ledger.caps import Caps, IntentStatus
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCause, FlipStatus
 from burstwatch.core.ledger.ledger import Change, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import LastReading, VolumeState
+from burstwatch.core.ledger.resource_state import LastReading, ResourceState
 
 
 def change(number: int) -> Change:
     """What a look at one volume changes."""
     volume_id = f"vol-{number:017x}"
-    state = VolumeState(
+    state = ResourceState(
         volume_id=volume_id,
         revision=1,
         level=Level.WARNING,
@@ -46,7 +46,7 @@ def make_flip_change(number: int, phase: FlipStatus, *, revision: int) -> Change
         requested_at_s=1,
         usd_per_month=1.5,
     )
-    state = VolumeState(volume_id=volume_id, revision=revision, level=Level.CRITICAL, flip=flip)
+    state = ResourceState(volume_id=volume_id, revision=revision, level=Level.CRITICAL, flip=flip)
     kind = EntryKind.INTENT if phase is FlipStatus.REQUESTED else EntryKind.ACCEPTED
     entry = LedgerEntry(
         volume_id=volume_id, revision=revision, kind=kind, at_s=revision, body=flip.to_document()

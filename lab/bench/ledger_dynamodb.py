@@ -21,7 +21,7 @@ from burstwatch.core.ledger.caps import Caps, IntentStatus
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCause, FlipStatus
 from burstwatch.core.ledger.ledger import Change, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import LastReading, VolumeState
+from burstwatch.core.ledger.resource_state import LastReading, ResourceState
 from burstwatch.core.text import format_usd
 
 USD_PER_READ, USD_PER_WRITE = 0.125e-6, 0.625e-6
@@ -48,7 +48,7 @@ def open_ledger(table: FakeDynamoDb) -> DynamoLedger:
 def make_reading_change(number: int, *, revision: int = 1) -> Change:
     """What a look at one volume changes when nothing else goes on."""
     volume_id = f"vol-{number:017x}"
-    state = VolumeState(
+    state = ResourceState(
         volume_id=volume_id,
         revision=revision,
         level=Level.WATCH,
@@ -104,7 +104,7 @@ def make_intent_change(number: int) -> Change:
     entry = LedgerEntry(
         volume_id=volume_id, revision=1, kind=EntryKind.INTENT, at_s=1, body=flip.to_document()
     )
-    state = VolumeState(volume_id=volume_id, revision=1, level=Level.CRITICAL, flip=flip)
+    state = ResourceState(volume_id=volume_id, revision=1, level=Level.CRITICAL, flip=flip)
     return Change(volume_id=volume_id, expected_revision=None, state=state, entries=[entry])
 
 

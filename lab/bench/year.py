@@ -34,7 +34,7 @@ from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ledger.ledger import Change, Ledger, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import LastReading, VolumeState
+from burstwatch.core.ledger.resource_state import LastReading, ResourceState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import format_usd
@@ -213,7 +213,7 @@ class FocusTicks:
     def _reading_change(self, number: int) -> Change:
         """A look that changes the state alone."""
         volume_id, revision = self._year.volume_id(number), self._readings
-        state = VolumeState(volume_id=volume_id, revision=revision, reading=LastReading(balance_pct=81.25))
+        state = ResourceState(volume_id=volume_id, revision=revision, reading=LastReading(balance_pct=81.25))
         return Change(volume_id=volume_id, expected_revision=revision - 1 or None, state=state)
 
 

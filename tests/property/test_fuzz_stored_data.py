@@ -28,7 +28,7 @@ from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.decoding import UnreadableItems
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger import TickKind
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Mode, Policy
 from support.aws.in_memory_aws import CALM, DRAINING, NOW_S, CannedAws, services_with
 from support.hostile_input import (
@@ -186,13 +186,13 @@ def test_a_ledger_of_another_version_or_program_is_not_touched(stored_ledger, ve
         assert path.read_bytes() == before
 
 
-STATE = VolumeState(volume_id=DRAINING, revision=3).to_document()
+STATE = ResourceState(volume_id=DRAINING, revision=3).to_document()
 
 
 @fuzz(25)
 @given(st.lists(mutated(STATE).map(as_text) | texts | any_value.map(as_text), max_size=3), st.integers(0, 3))
 def test_states_of_the_table_are_read_or_noted_and_hide_no_other(bodies, place):
-    good = VolumeState(volume_id=CALM, revision=7)
+    good = ResourceState(volume_id=CALM, revision=7)
     items = [{"sk": f"{DRAINING}{n}", "revision": 3, "body": body} for n, body in enumerate(bodies)]
     items.insert(place, {"sk": CALM, "revision": 7, "body": json.dumps(good.to_document())})
     unread = UnreadableItems()

@@ -20,7 +20,7 @@ from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
 from burstwatch.core.ledger.ledger import FleetSnapshot, TickKind
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.bucket_policy import BucketPolicies
 from burstwatch.core.policy.policy import CadencePolicy, Policy, PolicyError, TelemetryPolicy
@@ -102,7 +102,7 @@ class Watchdog:
     volume: Volume
     policy: Policy
     roster: FleetSnapshot
-    state: VolumeState | None = None
+    state: ResourceState | None = None
     in_focus_since_s: int | None = None
     looks: int = 0
 

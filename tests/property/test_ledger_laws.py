@@ -28,7 +28,7 @@ from burstwatch.core.ledger.flip_state import (
 )
 from burstwatch.core.ledger.ledger import Change, Delivery, FleetSnapshot, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.location import AwsLocation
 from support.builders.states import GROUPS, build_state
 from support.ledger_stores import ledger_store
@@ -572,7 +572,7 @@ json_values = st.recursive(
 )
 names = st.text().filter(lambda name: not name.endswith("_s"))  # which are numbers wherever they are read
 documents = st.dictionaries(names, json_values, max_size=4)
-inferred = {known.name: ... for kind in (VolumeState, *GROUPS.values()) for known in fields(kind)}
+inferred = {known.name: ... for kind in (ResourceState, *GROUPS.values()) for known in fields(kind)}
 instants = st.integers(0, 2**37)
 """Plausible values: a ledger does not believe a time, a size or a number of IOPS beyond all limits."""
 inferred |= {name: st.none() | instants for name in inferred if name.endswith("_s")} | {
@@ -619,7 +619,7 @@ inferred |= {
     group: st.builds(kind, **{name: inferred.pop(name) for name in kind.__dataclass_fields__})
     for group, kind in GROUPS.items()
 }
-states = st.builds(VolumeState, **inferred)
+states = st.builds(ResourceState, **inferred)
 
 
 @settings(deadline=None)

@@ -51,7 +51,7 @@ from burstwatch.core.efs.efs_bucket import EFS_BYTES
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.rds.rds_buckets import RDS_IO
 from burstwatch.core.resource_type import ResourceType, subject_of
 
@@ -194,7 +194,7 @@ class ResourceRun:
     subject: str
     history: History
     entries: list[LedgerEntry] = field(default_factory=list)
-    state: VolumeState | None = None
+    state: ResourceState | None = None
 
     @property
     def bucket_level(self) -> Level:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from burstlab.harness.outcome import Outcome
 from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 
 
 def each_intent_has_one_end(outcome: Outcome) -> Iterator[str]:
@@ -64,7 +64,7 @@ def each_flip_is_what_aws_shows(outcome: Outcome) -> Iterator[str]:
                 yield f"{name}: it is {outcome.final_types[volume_id]}, the ledger says {recorded_type}"
 
 
-def open_flips(states: Mapping[str, VolumeState], modifying: Collection[str]) -> list[str]:
+def open_flips(states: Mapping[str, ResourceState], modifying: Collection[str]) -> list[str]:
     """The volumes with a flip under way of which AWS has nothing in progress."""
     return [
         volume_id

@@ -8,7 +8,7 @@ from burstlab.harness.effects import CHANNEL
 from burstlab.model.fleet import LabFleet
 from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 
 
 class DeliveredAlert(NamedTuple):
@@ -49,7 +49,7 @@ class Outcome:
     modifications: Sequence[AcceptedModification]
     external_modifications: Mapping[str, int] = field(default_factory=dict)
     entries: Sequence[LedgerEntry]
-    states: Mapping[str, VolumeState]
+    states: Mapping[str, ResourceState]
     final_types: Mapping[str, str]
     modifying: frozenset[str]
     undelivered: int

@@ -20,7 +20,7 @@ from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.core.ledger.flip_state import Flip, Hold
 from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.services import Services
@@ -48,7 +48,7 @@ class World:
     def now_s(self) -> int:
         return self.fleet.now_s()
 
-    def state(self, volume_id: str) -> VolumeState | None:
+    def state(self, volume_id: str) -> ResourceState | None:
         return self.ledger.states_of({volume_id}).get(volume_id)
 
     def flip(self, volume_id: str) -> Flip | None:

@@ -14,7 +14,7 @@ from burstwatch.core.flips.planning import make_plan
 from burstwatch.core.flips.recommendation import demand_of
 from burstwatch.core.flips.refusal import VISIBLE_TO_PASS, Guard, Refusal
 from burstwatch.core.ledger.flip_state import active_hold
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.text import format_instant
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import urgency_of
@@ -137,7 +137,7 @@ def _refused_outcome(refusal: Refusal) -> Outcome:
     )
 
 
-def _current_states(watch_pass: WatchPass) -> Mapping[str, VolumeState | None]:
+def _current_states(watch_pass: WatchPass) -> Mapping[str, ResourceState | None]:
     """The states that this pass has found, and recorded: a failure that it has just settled counts."""
     return {
         decision.volume_id: decision.change.state
@@ -148,7 +148,7 @@ def _current_states(watch_pass: WatchPass) -> Mapping[str, VolumeState | None]:
 
 
 def _select_by_turn(
-    watch_pass: WatchPass, orders: Sequence[FlipOrder], states: Mapping[str, VolumeState | None]
+    watch_pass: WatchPass, orders: Sequence[FlipOrder], states: Mapping[str, ResourceState | None]
 ) -> list[FlipOrder]:
     """The orders to request now, the most urgent first: all that are new and critical, and some others.
 
@@ -179,7 +179,7 @@ def _select_postponed(watch_pass: WatchPass, orders: Sequence[FlipOrder], limit:
     return {order.volume_id for order in in_turn(ring, watch_pass.context.tick_at_s)[limit:]}
 
 
-def _last_refusing_guard(state: VolumeState | None) -> Guard | None:
+def _last_refusing_guard(state: ResourceState | None) -> Guard | None:
     """The guard that refused the last request, if it may still refuse and this pass cannot see it."""
     reported_refusal = state.alerts.refusal if state is not None else None
     if reported_refusal not in set(Guard) or reported_refusal in VISIBLE_TO_PASS:
@@ -212,7 +212,7 @@ def _send_requests(watch_pass: WatchPass, orders: Sequence[FlipOrder]) -> None:
         watch_pass.collector.failures.append(f"{volume_id}: {reason}")
 
 
-def _known_refusal(watch_pass: WatchPass, decision: Decision, state: VolumeState | None) -> Refusal | None:
+def _known_refusal(watch_pass: WatchPass, decision: Decision, state: ResourceState | None) -> Refusal | None:
     """The refusal of what a decision wants, if this pass can see it and it need not be reported (again).
 
     It is not requested then: nothing more would be read or recorded.

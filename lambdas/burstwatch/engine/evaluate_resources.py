@@ -23,7 +23,7 @@ from burstwatch.core.buckets.series import Series
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import silencing_hold
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.bucket_policy import wanted_lead
 from burstwatch.core.rds.db_instance import DbInstance
 from burstwatch.core.resource_type import ResourceType, is_volume_subject, resource_id_in, type_of_id
@@ -283,7 +283,7 @@ def _reading(
     )
 
 
-def _has_started(state: VolumeState | None, due_bucket: DueBucket) -> bool:
+def _has_started(state: ResourceState | None, due_bucket: DueBucket) -> bool:
     """Whether a database starts, or did since the last poll: RDS does not show when that was."""
     resource = due_bucket.resource
     if isinstance(resource, DbInstance) and resource.is_starting:
@@ -324,7 +324,7 @@ def read_whether_published(
     return known
 
 
-def _is_known_silent(state: VolumeState | None, due_bucket: DueBucket) -> bool:
+def _is_known_silent(state: ResourceState | None, due_bucket: DueBucket) -> bool:
     """Whether an earlier poll found out that no balance is published: it need not be found out again."""
     if state is None or state.reading.unknown_reason is not UnknownReason.NO_SUCH_BUCKET:
         return False
@@ -332,7 +332,7 @@ def _is_known_silent(state: VolumeState | None, due_bucket: DueBucket) -> bool:
     return since_s is not None and since_s >= started_at(due_bucket.resource).timestamp()
 
 
-def _has_known_balance(state: VolumeState | None, resource: AdvisedResource) -> bool:
+def _has_known_balance(state: ResourceState | None, resource: AdvisedResource) -> bool:
     """Whether an earlier poll read a balance of it as it is now: a new start, or a new class, has another."""
     if state is None:
         return False

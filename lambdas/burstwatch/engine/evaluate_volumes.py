@@ -26,7 +26,7 @@ from burstwatch.core.flips.observed_state import ObservedState, is_on_target
 from burstwatch.core.flips.return_trigger import is_demand_known
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import Direction, FlipStatus, active_hold
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import FOCUS_TICK, Mode
 from burstwatch.core.resource_type import ResourceType, is_volume_subject, type_of_id
 from burstwatch.core.tag_keys import CRITICAL, IGNORE
@@ -331,7 +331,7 @@ def _assess_chunk(
     return assessments, levels
 
 
-def _may_return(state: VolumeState | None) -> bool:
+def _may_return(state: ResourceState | None) -> bool:
     flip = state.flip if state else None
     return flip is not None and flip.status is FlipStatus.ON_TARGET and not flip.is_permanent
 
@@ -359,7 +359,7 @@ def _volume_reading(
 ) -> VolumeReading:
     """One volume's share of what was read, and of what the ledger remembers for a while."""
     volume_id, now_s = due_volume.volume.volume_id, int(watch_pass.context.now_s)
-    state = watch_pass.states.get(volume_id) or VolumeState(volume_id=volume_id, revision=0)
+    state = watch_pass.states.get(volume_id) or ResourceState(volume_id=volume_id, revision=0)
     since_s = now_s - watch_pass.services.policy.telemetry.too_new.total_seconds()
     arrived_at_s = now_s if due_volume.has_arrived else _if_after(state.presence.arrived_at_s, since_s)
     modified_at_s = _if_after(state.presence.modified_at_s, since_s)
@@ -385,7 +385,7 @@ def _volume_reading(
     )
 
 
-def _balance_valid_from_s(state: VolumeState) -> int | None:
+def _balance_valid_from_s(state: ResourceState) -> int | None:
     """Since when a balance is valid again: AWS does not document what a return to gp2 does to it.
 
     For a volume on its target, only a balance since it got there counts: AWS may still show it as gp2.
@@ -475,7 +475,7 @@ def _may_recommend_flip(watch_pass: WatchPass, volume: Volume, level: Level | No
     return is_requested or level.is_alerting
 
 
-def _needs_modification_record(state: VolumeState, volume: Volume) -> bool:
+def _needs_modification_record(state: ResourceState, volume: Volume) -> bool:
     """Whether only AWS's record shows the state of a flip; one in progress is known anyway."""
     flip = state.flip
     if flip is None or state.modifications.unsent_intent is not None:

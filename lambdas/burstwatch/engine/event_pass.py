@@ -9,7 +9,7 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.ledger import States
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.rds.rds_buckets import RDS_IO
 from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.watch.due_buckets import buckets_of
@@ -203,7 +203,7 @@ def _read_new_stalls(stalls: Sequence[Stall], watch_pass: WatchPass) -> list[Sta
     return [stall for stall in newest_stalls.values() if not _is_repeat(stall, watch_pass.states)]
 
 
-def _is_repeat(stall: Stall, states: Mapping[str, VolumeState]) -> bool:
+def _is_repeat(stall: Stall, states: Mapping[str, ResourceState]) -> bool:
     state = states.get(stall.volume_id)
     return state is not None and state.stall is not None and stall.is_repeat_of(state.stall)
 

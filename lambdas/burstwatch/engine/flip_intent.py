@@ -15,7 +15,7 @@ from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.flips.transition import Transition, to_alert, to_ledger_entry
 from burstwatch.core.ledger.caps import Caps, IntentResult, IntentStatus
 from burstwatch.core.ledger.ledger import Change
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.engine.fresh_context import FreshContext
 from burstwatch.engine.services import Services
 
@@ -68,7 +68,7 @@ def check_and_record_intent(fresh: FreshContext, order: FlipOrder) -> RecordedIn
     return Outcome(status=OutcomeStatus.IN_FLIGHT, reason="other processes are changing it")
 
 
-def commit_transition(services: Services, plan: FlipPlan, before: VolumeState, after: Transition) -> bool:
+def commit_transition(services: Services, plan: FlipPlan, before: ResourceState, after: Transition) -> bool:
     """Record the outcome of a plan, with its alerts; False if another process was faster."""
     now_s, state = plan.context.now_s, after.state
     alerts = (
@@ -87,7 +87,7 @@ def commit_transition(services: Services, plan: FlipPlan, before: VolumeState, a
     return bool(services.ledger.commit([change], channels=services.channel_names))
 
 
-def next_revision(state: VolumeState, now_s: float) -> int:
+def next_revision(state: ResourceState, now_s: float) -> int:
     """A revision after the present one; it is the time, so that it grows even if a state was dropped."""
     return max(state.revision + 1, int(now_s))
 

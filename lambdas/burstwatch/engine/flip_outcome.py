@@ -31,7 +31,7 @@ from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.flips.transition import Transition
 from burstwatch.core.flips.type_availability import remember_acceptance, remember_refusal
 from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S, Direction
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.engine.flip_intent import MAX_TRIES, RecordedIntent, commit_transition, next_revision
 from burstwatch.engine.fresh_context import empty_state
 from burstwatch.engine.services import Services
@@ -41,7 +41,7 @@ _THROTTLE_RETRY_S: Final = 60
 _REPORT_THROTTLING_FROM: Final = 3
 """AWS throttles many modifications at once: a throttled one is tried again, and reported if that goes on."""
 
-_StateChange = Callable[[VolumeState], Transition]
+_StateChange = Callable[[ResourceState], Transition]
 
 
 def record_result(services: Services, intent: RecordedIntent, result: ModifyResult) -> Outcome:
@@ -142,7 +142,7 @@ def _reject(plan: FlipPlan, refusal: _AwsRefusal, lack: UnavailableType | None) 
     message = f"AWS says: {failure.message.rstrip('.')}." if lack else str(failure)
     alert_kind = AlertKind.FLIP_FAILED if guard is None else AlertKind.FLIP_REFUSED
 
-    def reject(state: VolumeState) -> Transition:
+    def reject(state: ResourceState) -> Transition:
         # A throttling that goes on will not end with this minute: the volume's own back-off applies.
         is_lasting = refusal.is_transient and state.modifications.failure_count >= _REPORT_THROTTLING_FROM
         transition = record_rejected(
@@ -202,7 +202,7 @@ def _record(
     change_state: _StateChange,
     *,
     accepted: Modification | None = None,
-) -> VolumeState | None:
+) -> ResourceState | None:
     """Write the outcome, unless another process has settled the intent already; the state afterwards.
 
     What AWS has ``accepted`` is also written if another process gave it up: a process may sleep before it
@@ -225,7 +225,7 @@ def _record(
     return None
 
 
-def _is_untracked(state: VolumeState, accepted: Modification) -> bool:
+def _is_untracked(state: ResourceState, accepted: Modification) -> bool:
     """Whether the ledger knows nothing of a modification that AWS took, and waits for no other."""
     if state.flip is not None and state.flip.is_under_way:
         return False

@@ -8,7 +8,7 @@ from typing import Final
 from burstwatch.core.assessment.resource import AdvisedResource, lasting_id_of
 from burstwatch.core.ledger.flip_state import WATCHDOG
 from burstwatch.core.ledger.ledger import Change
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.rds.db_instance import DbInstance
 from burstwatch.core.resource_type import resource_id_in
 from burstwatch.core.watch.missing_volume import drop_state
@@ -68,7 +68,7 @@ def follow_renames(
     )
 
 
-def subjects_about(states: Mapping[str, VolumeState], resources: Iterable[AdvisedResource]) -> list[str]:
+def subjects_about(states: Mapping[str, ResourceState], resources: Iterable[AdvisedResource]) -> list[str]:
     """The keys of what is remembered of these databases, or under their present names."""
     names = _names_of(resources)
     resource_ids = set(names.values())

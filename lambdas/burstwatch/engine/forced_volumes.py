@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from burstwatch.core.ebs.volume import Volume, can_burst
 from burstwatch.core.flips.observed_state import is_on_target
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Mode
 from burstwatch.core.tag_keys import CRITICAL, WINDOW
 from burstwatch.engine.pass_state import WatchPass
@@ -25,13 +25,13 @@ def find_forced_volumes(watch_pass: WatchPass, volumes: Iterable[Volume]) -> fro
     return frozenset(forced)
 
 
-def _was_returned_by_others(volume: Volume, state: VolumeState | None) -> bool:
+def _was_returned_by_others(volume: Volume, state: ResourceState | None) -> bool:
     """Whether somebody else undid our flip: the volume lives on its credits again."""
     flip = state.flip if state else None
     return flip is not None and not flip.is_under_way and not is_on_target(volume, flip)
 
 
-def _is_wanted_on_target(watch_pass: WatchPass, volume: Volume, state: VolumeState | None) -> bool:
+def _is_wanted_on_target(watch_pass: WatchPass, volume: Volume, state: ResourceState | None) -> bool:
     """Whether its tag or a window asks for a flip, or for the alert that it runs on credits."""
     policy = watch_pass.services.policy
     may_be_wanted = CRITICAL in volume.tags or WINDOW in volume.tags or bool(policy.windows)

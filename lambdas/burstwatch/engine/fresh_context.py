@@ -11,7 +11,7 @@ from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder, FlipPlan
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.planning import make_plan
 from burstwatch.core.ledger.flip_state import Direction
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.volume_tags import read_tags
 from burstwatch.engine.collector import Collector
 from burstwatch.engine.services import Services
@@ -145,9 +145,9 @@ def read_fresh_context(services: Services, orders: Sequence[FlipOrder], collecto
     )
 
 
-def empty_state(volume_id: str) -> VolumeState:
+def empty_state(volume_id: str) -> ResourceState:
     """The state of a volume of which the ledger knows nothing."""
-    return VolumeState(volume_id=volume_id, revision=0)
+    return ResourceState(volume_id=volume_id, revision=0)
 
 
 def not_found_outcome() -> Outcome:

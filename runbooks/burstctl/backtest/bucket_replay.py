@@ -27,7 +27,7 @@ from burstwatch.core.watch.decision import TickContext
 from burstwatch.core.watch.due_buckets import DueBucket
 
 if TYPE_CHECKING:
-    from burstwatch.core.ledger.volume_state import VolumeState
+    from burstwatch.core.ledger.resource_state import ResourceState
 
 _TICK_S: Final = int(FOCUS_TICK.total_seconds())
 _HORIZON_S: Final = HOUR_S + METRIC_LATENESS_S
@@ -70,7 +70,7 @@ def replay_bucket(recorded: RecordedBucket, config: ReplayConfig) -> BucketTally
     sweep_tick_s = int(policy.cadence.sweep_tick.total_seconds())
     ticks = sweep_ticks(due.bucket, policy.cadence)
     alerts: list[SentAlert] = []
-    state: VolumeState | None = None
+    state: ResourceState | None = None
     next_poll_at_s, polls = None, 0
     tick_at_s = config.start_s // sweep_tick_s * sweep_tick_s
     while tick_at_s < config.end_s:
@@ -105,11 +105,11 @@ def _as_of(resource: AdvisedResource, now_s: float) -> AdvisedResource:
 
 def _poll(
     recorded: RecordedBucket,
-    state: "VolumeState | None",
+    state: "ResourceState | None",
     policy: Policy,
     tick_at_s: int,
     config: ReplayConfig,
-) -> "tuple[VolumeState | None, list[SentAlert]]":
+) -> "tuple[ResourceState | None, list[SentAlert]]":
     """The state after one poll, and the alerts of it.
 
     A long time without any datapoint is assumed to be a stopped instance, as for volumes.

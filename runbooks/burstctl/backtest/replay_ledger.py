@@ -10,7 +10,7 @@ from burstwatch.core.ledger.caps import Caps, IntentResult
 from burstwatch.core.ledger.ledger import Change, States
 
 if TYPE_CHECKING:
-    from burstwatch.core.ledger.volume_state import VolumeState
+    from burstwatch.core.ledger.resource_state import ResourceState
 
 
 class ReplayLedger(SqliteLedger):
@@ -21,7 +21,7 @@ class ReplayLedger(SqliteLedger):
 
     def __init__(self, connection: sqlite3.Connection, *, path: Path, lock_timeout_s: float) -> None:
         super().__init__(connection, path=path, lock_timeout_s=lock_timeout_s)
-        self._states: dict[str, VolumeState] = {}
+        self._states: dict[str, ResourceState] = {}
 
     def states(self) -> States:
         return States(self._states)

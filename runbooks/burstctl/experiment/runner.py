@@ -36,7 +36,7 @@ from burstwatch.core.flips.guards import QUOTA, hold_refusal
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.ledger.flip_state import Direction, Flip, FlipCause, FlipStatus, Hold
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.text import format_clock, format_duration, format_instant, sanitise
 from burstwatch.engine.alert_delivery import deliver
 from burstwatch.engine.event_pass import evaluate_volumes
@@ -129,7 +129,7 @@ class ExperimentRunner:
         entries = self.context.services.ledger.entries(journal.volume_id, since_s=journal.begun_s)
         return any(entry.kind is EntryKind.REACHED for entry in entries)
 
-    def _request_flip(self, state: VolumeState) -> None:
+    def _request_flip(self, state: ResourceState) -> None:
         journal = self.journal
         if (retry_at_s := state.next_attempt_at_s(self._now_s)) is not None:
             self._report_progress(f"tried again from {format_clock(retry_at_s)} UTC on")
@@ -149,7 +149,7 @@ class ExperimentRunner:
             self.was_refused = outcome.status is OutcomeStatus.REFUSED
             self._fail(f"it could not leave: {outcome.reason}")
 
-    def _flip_refusal(self, state: VolumeState) -> str | None:
+    def _flip_refusal(self, state: ResourceState) -> str | None:
         """What has come up since it was agreed to."""
         if self._now_s - self.journal.begun_s > _CONFIRMATION_VALID_FOR_S:
             agreed_at = format_instant(self.journal.begun_s)
@@ -238,7 +238,7 @@ class ExperimentRunner:
         else:
             self._wait_for_aws(flip)
 
-    def _request_flip_back(self, state: VolumeState) -> None:
+    def _request_flip_back(self, state: ResourceState) -> None:
         now_s = self._now_s
         if (hold := self._other_hold()) is not None:
             self._report_progress(f"it cannot return: {hold_refusal(hold)}")
@@ -253,7 +253,7 @@ class ExperimentRunner:
             self._report_progress(f"it cannot return yet: {outcome.reason}")
             self.waiter.wait_until(now_s + _SLOW_POLL_INTERVAL_S)
 
-    def _confirm_return(self, state: VolumeState) -> None:
+    def _confirm_return(self, state: ResourceState) -> None:
         volume = self._volume()
         if volume is None:
             self.waiter.wait_until(self._now_s + _POLL_INTERVAL_S)
@@ -369,17 +369,17 @@ class ExperimentRunner:
             self._last_message = text
             print_info(f"{format_clock(self._now_s)} UTC: {sanitise(text, MAX_SENTENCE_LENGTH)}")
 
-    def _assess(self) -> VolumeState:
+    def _assess(self) -> ResourceState:
         """Look at the volume as a watchdog does, which settles what AWS has done; it modifies nothing."""
         services, volume_id = replace(self.context.services, modifier=None), self.journal.volume_id
         result = evaluate_volumes(services, {volume_id}, now_s=self._now_s)
         self._report_failures(result.report.failures)
         return self._state()
 
-    def _state(self) -> VolumeState:
+    def _state(self) -> ResourceState:
         volume_id = self.journal.volume_id
         state = self.context.services.ledger.states_of({volume_id}).get(volume_id)
-        return state or VolumeState(volume_id=volume_id, revision=0)
+        return state or ResourceState(volume_id=volume_id, revision=0)
 
     def _is_own(self, flip: Flip) -> bool:
         return flip.reason.startswith(self.journal.flip_reason)

@@ -35,7 +35,7 @@ from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.refusal import AUTOMATION_ONLY, Refusal
 from burstwatch.core.ledger.flip_state import Flip, Hold, ModificationUse
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Mode
 from burstwatch.core.policy.windows import WindowState, describe_flip_duration
 from burstwatch.core.tag_keys import MODE
@@ -84,7 +84,7 @@ class Explanation(BucketExplanation):
     ledger has a state that cannot be read.
     """
 
-    state: VolumeState | None
+    state: ResourceState | None
     entries: Sequence[LedgerEntry]
     is_unread: bool = False
     holds: Sequence[Hold] = ()
@@ -117,7 +117,7 @@ class Explanation(BucketExplanation):
         return self.state.modifications.within_day(self.now_s) if self.state else ()
 
 
-def is_completion_unrecorded(decision: Decision, state: VolumeState | None) -> bool:
+def is_completion_unrecorded(decision: Decision, state: ResourceState | None) -> bool:
     """Whether AWS is done with a change that the ledger still has as under way: no pass has seen it yet."""
     return (
         state is not None and state.flip is not None and state.flip.is_under_way and not decision.is_changing
@@ -185,7 +185,7 @@ def render_explanation(explanation: Explanation, *, verbose: bool) -> list[Topic
     return [(topic, [sanitise_aligned(line) for line in lines]) for topic, lines in topics if lines]
 
 
-def _external_change(state: VolumeState | None) -> list[str]:
+def _external_change(state: ResourceState | None) -> list[str]:
     """Whether another person or tool changed what we flipped, and it has not been released since."""
     if state is None or state.modifications.contested_at_s is None:
         return []

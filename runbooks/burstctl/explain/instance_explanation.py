@@ -36,7 +36,7 @@ from burstwatch.core.instances.instance_buckets import BURST_TIME_S, INSTANCE_IO
 from burstwatch.core.instances.instance_metrics import InstanceMetrics
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.bucket_policy import wanted_lead
 from burstwatch.core.policy.policy import Mode
 from burstwatch.core.tag_keys import MODE
@@ -74,7 +74,7 @@ _MODE_DESCRIPTIONS: Final = {
 class ExplainedBucket(BucketExplanation):
     """One bucket of an instance, and what the ledger has of it; ``is_unread`` if that cannot be read."""
 
-    state: VolumeState | None = None
+    state: ResourceState | None = None
     is_unread: bool = False
     entries: Sequence[LedgerEntry] = ()
 

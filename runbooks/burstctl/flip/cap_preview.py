@@ -7,12 +7,12 @@ from burstwatch.core.flips.cap_refusal import caps_for, fleet_cap_refusal, spend
 from burstwatch.core.flips.flip_plan import FlipPlan
 from burstwatch.core.flips.refusal import Refusal
 from burstwatch.core.ledger.flip_state import Direction
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import FlipPolicy
 
 
 def check_caps(
-    plans: Iterable[FlipPlan], states: Mapping[str, VolumeState], policy: FlipPolicy
+    plans: Iterable[FlipPlan], states: Mapping[str, ResourceState], policy: FlipPolicy
 ) -> dict[str, FlipPlan]:
     """The plans by volume id, with the caps' refusals; those that come first take what room there is."""
     flipped_usd = {

@@ -33,7 +33,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.resource_type import ResourceType, type_of_id
 from burstwatch.core.text import format_instant, format_relative_time, instant_or_none
 
@@ -54,7 +54,7 @@ class _History:
     resource_id: str
     now_s: float
     entries: Sequence[LedgerEntry]
-    states: Mapping[str, VolumeState]
+    states: Mapping[str, ResourceState]
     holds: Sequence[Hold]
     unread_keys: Collection[str]
 
@@ -63,7 +63,7 @@ class _History:
         return ledger_keys_of(self.resource_id)
 
     @property
-    def state(self) -> VolumeState | None:
+    def state(self) -> ResourceState | None:
         """The state of the most urgent bucket."""
         return max(self.states.values(), key=lambda state: state.level.rank, default=None)
 
@@ -196,7 +196,7 @@ def _describe_bucket(recorded: _History, key: str) -> str:
     return f"{bucket_name}: {'no alert' if state is None else _describe_level(state)}"
 
 
-def _describe_level(state: VolumeState | None) -> str:
+def _describe_level(state: ResourceState | None) -> str:
     if state is None:
         return "no flip, hold or alert"
     if state.reading.unknown_reason is not None:

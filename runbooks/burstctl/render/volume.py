@@ -11,7 +11,7 @@ from burstwatch.core.ebs import display_name
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.efs.file_system import FileSystem
 from burstwatch.core.instances.instance import Instance
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.text import format_count, format_instant, sanitise
 
@@ -63,7 +63,7 @@ def describe_place(resource: Resource) -> str:
     return f"{resource.allocated_gib:,} GiB of {resource.storage_type}"
 
 
-def describe_level(state: VolumeState) -> str:
+def describe_level(state: ResourceState) -> str:
     """The level that a volume is at, and since when it has been, where it ever changed."""
     since = f" since {format_instant(state.level_since_s)}" if state.level_since_s else ""
     return f"{state.level}{since}"

@@ -40,7 +40,7 @@ from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.flip_state import ManualWindowOverride
 from burstwatch.core.ledger.ledger_entry import FLEET, LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.windows import window_names_of
 from burstwatch.core.resource_type import ResourceType
@@ -206,7 +206,7 @@ class _ReportBuilder:
     omitted: Sequence[Resource]
     lookback: timedelta
     assumes_yes: bool
-    states: Mapping[str, VolumeState] = field(default_factory=dict)
+    states: Mapping[str, ResourceState] = field(default_factory=dict)
     entries: dict[str, list[LedgerEntry]] = field(default_factory=dict)
     activities: dict[str, list[Activity]] = field(default_factory=dict)
     overrides: dict[str, list[ManualWindowOverride]] = field(default_factory=dict)

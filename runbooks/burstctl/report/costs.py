@@ -14,7 +14,7 @@ from burstwatch.core.ebs.pricing import (
 )
 from burstwatch.core.ebs.volume import Volume, baseline_iops, gp2_throughput_mib_s
 from burstwatch.core.ebs.volume_types import GP3_MIN_MIB_S
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import FlipPolicy
 
 _GP3_LEAST_IOPS: Final = 3_000
@@ -58,7 +58,7 @@ class Gp3Savings:
 def summarise_costs(
     flip_costs: Iterable[FlipCost],
     *,
-    states: Mapping[str, VolumeState],
+    states: Mapping[str, ResourceState],
     volumes: Iterable[Volume],
     without_gp3: AbstractSet[str] = frozenset(),
     policy: FlipPolicy,

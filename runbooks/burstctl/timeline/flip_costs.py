@@ -8,7 +8,7 @@ from burstctl.timeline.intervals import TargetInterval, target_intervals
 from burstwatch.core.ebs.pricing import Configuration, usd_over
 from burstwatch.core.ledger.flip_state import EXTERNAL, Direction
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 
 FLIP_ENTRY_KINDS: Final = frozenset({
     EntryKind.ACCEPTED, EntryKind.REACHED, EntryKind.RESTORED, EntryKind.FAILED, EntryKind.NOT_DONE,
@@ -58,7 +58,7 @@ def begins_mid_interval(entries: Iterable[LedgerEntry]) -> bool:
     return not is_out or first.body.get("from") != first.body.get("original")
 
 
-def flip_costs(entries: Sequence[LedgerEntry], state: VolumeState | None) -> list[FlipCost]:
+def flip_costs(entries: Sequence[LedgerEntry], state: ResourceState | None) -> list[FlipCost]:
     """What each time of one volume on a target costs; without the changes that others made.
 
     ``entries`` are all of the volume's, or begin before a flip: see ``begins_mid_interval``. A flip from one

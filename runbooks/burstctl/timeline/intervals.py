@@ -12,7 +12,7 @@ from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.ledger.flip_state import EXTERNAL, Direction, configuration_from_document
 from burstwatch.core.ledger.ledger_entry import FLEET, EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 
 _SAME_MODIFICATION_S: Final = 300
 """AWS's start of a modification and ours differ by less than this."""
@@ -131,7 +131,7 @@ class TargetInterval:
 
 def level_intervals(
     entries: Iterable[LedgerEntry],
-    state: VolumeState | None,
+    state: ResourceState | None,
     start_s: float,
     now_s: float,
     ok_since: Callable[[float], float] = lambda _until_s: 0.0,
@@ -194,7 +194,7 @@ def hold_intervals(entries: Iterable[LedgerEntry], start_s: float, end_s: float)
 
 
 def stall_intervals(
-    entries: Iterable[LedgerEntry], state: VolumeState | None, start_s: float
+    entries: Iterable[LedgerEntry], state: ResourceState | None, start_s: float
 ) -> list[StallInterval]:
     """What the host reported; one that lasted is one stall, however often it was reported."""
     intervals: dict[tuple[str, float], StallInterval] = {}
@@ -231,7 +231,9 @@ def _parse_instant_s(text: Any) -> float | None:
 
 
 def target_intervals(
-    entries: Iterable[LedgerEntry], state: VolumeState | None = None, modification: Modification | None = None
+    entries: Iterable[LedgerEntry],
+    state: ResourceState | None = None,
+    modification: Modification | None = None,
 ) -> list[TargetInterval]:
     """The volume's ways to a target and back, oldest first.
 

@@ -31,7 +31,7 @@ from burstwatch.core.durations import HOUR_S
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ledger.ledger_entry import LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 
 MAX_METRIC_DELAY_S: Final = 600
 """CloudWatch is late: a balance that ends so shortly before now does not end in a gap."""
@@ -103,7 +103,7 @@ class TimelineInput:
     start_s: int
     now_s: float
     assessment: Assessment | None = None
-    state: VolumeState | None = None
+    state: ResourceState | None = None
     modification: Modification | None = None
     entries: Sequence[LedgerEntry] = ()
     windows: Sequence[WindowInterval] = ()

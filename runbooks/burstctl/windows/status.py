@@ -12,7 +12,7 @@ from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume, can_burst
 from burstwatch.core.ledger.flip_state import ManualWindowOverride
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.windows import (
     UNTIL_STOPPED,
@@ -73,7 +73,7 @@ class WindowSnapshots:
 
     by_name: Mapping[str, WindowSnapshot]
     schedule: WindowSchedule
-    states: Mapping[str, VolumeState]
+    states: Mapping[str, ResourceState]
     failures: Sequence[str]
 
     def with_override(self, override: ManualWindowOverride) -> WindowSnapshot:
@@ -121,7 +121,7 @@ def _snapshot_window(
     name: str,
     window: Window | None,
     volumes: Sequence[Volume],
-    states: Mapping[str, VolumeState],
+    states: Mapping[str, ResourceState],
     schedule: WindowSchedule,
     override: ManualWindowOverride | None,
 ) -> WindowSnapshot:
@@ -152,7 +152,7 @@ def _snapshot_window(
     )
 
 
-def _is_flipped(state: VolumeState | None) -> bool:
+def _is_flipped(state: ResourceState | None) -> bool:
     return state is not None and state.flip is not None
 
 

@@ -6,7 +6,7 @@ from burstlab.model.volume import LabVolume
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ledger.flip_state import WATCHDOG, ModificationUse
 from burstwatch.core.ledger.ledger import Change
-from burstwatch.core.ledger.volume_state import ModificationHistory, VolumeState
+from burstwatch.core.ledger.resource_state import ModificationHistory, ResourceState
 from support.watch_pass_setup import tick, warm_up
 
 YEAR_9999_S = 253_402_000_000
@@ -23,7 +23,7 @@ def draining(lab):
 
 
 def remember(ledger, volume_id, history):
-    state = VolumeState(volume_id=volume_id, revision=5, modifications=history)
+    state = ResourceState(volume_id=volume_id, revision=5, modifications=history)
     ledger.commit([Change(volume_id=volume_id, expected_revision=None, state=state)], channels=())
 
 

@@ -22,7 +22,7 @@ from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ledger.flip_state import EXTERNAL, Direction, Flip, FlipCause, FlipStatus
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.resources import EbsPolicy, EfsPolicy, ResourcesPolicy
 from burstwatch.engine import evaluate_volumes
@@ -513,7 +513,7 @@ def a_flipped_volume(lab, ledger, before=lambda: None) -> str:
         reached_at_s=started_s,
         is_permanent=True,
     )
-    state = VolumeState(volume_id=volume_id, revision=1, flip=flip, next_poll_at_s=started_s)
+    state = ResourceState(volume_id=volume_id, revision=1, flip=flip, next_poll_at_s=started_s)
     assert ledger.commit([Change(volume_id=volume_id, expected_revision=None, state=state)], channels=[])
     lab.clock.advance(60)
     return volume_id

@@ -13,7 +13,7 @@ from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.instances.instance import Instance
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCause, FlipStatus
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
@@ -119,7 +119,7 @@ def a_volume_as(configuration: Configuration, size_gib: int = 100, **changes) ->
     return a_volume(size_gib, **(facts | changes))
 
 
-def a_state(**changes) -> VolumeState:
+def a_state(**changes) -> ResourceState:
     return build_state(**({"volume_id": "vol-0a1", "revision": 1} | changes))
 
 
@@ -204,7 +204,7 @@ def a_tick_context(now: str | float = "12:00", *, region: str = "us-east-1") -> 
 
 def a_decision(
     assessment: Assessment,
-    state: VolumeState | None = None,
+    state: ResourceState | None = None,
     *,
     now: str | float = "12:00",
     mode: Mode = Mode.PROPOSE,
@@ -228,7 +228,7 @@ class TrackedVolume:
     def __init__(self, *, mode: Mode = Mode.PROPOSE, policy: Policy | None = None) -> None:
         self.mode = mode
         self.policy = policy or Policy()
-        self.state: VolumeState | None = None
+        self.state: ResourceState | None = None
         self.alerts: list[Alert] = []
 
     def evaluate(self, now: str | float, balance: Series | None, **evidence) -> Decision:

@@ -17,7 +17,7 @@ from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.flips.transition import Event, Transition, to_alert
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
@@ -109,7 +109,7 @@ def a_named_volume(configuration: Configuration, name: str = "ci-7") -> Volume:
     )
 
 
-def state_of(flip=None, **changes) -> VolumeState:
+def state_of(flip=None, **changes) -> ResourceState:
     known = {"volume_id": VOLUME_ID, "revision": NOON_S - 60, "level": Level.CRITICAL, "flip": flip}
     return a_state(**(known | changes))
 
@@ -130,7 +130,7 @@ def observed(volume: Volume, state: str, **record) -> ObservedState:
     )
 
 
-def an_intent(volume: Volume, **order) -> tuple[VolumeState, FlipPlan]:
+def an_intent(volume: Volume, **order) -> tuple[ResourceState, FlipPlan]:
     """The state of a volume being modified to gp3, before AWS has answered."""
     wanted = {
         "volume_id": VOLUME_ID,
@@ -150,7 +150,7 @@ def alert_of(transition: Transition, volume: Volume) -> Alert:
     return alert_for_event(transition.state, event, volume)
 
 
-def alert_for_event(state: VolumeState, event: Event, volume: Volume) -> Alert:
+def alert_for_event(state: ResourceState, event: Event, volume: Volume) -> Alert:
     return to_alert(event, state, volume, policy=POLICY, location=PLACE, now_s=NOON_S)
 
 
@@ -180,7 +180,7 @@ def left_on_target_alert(volume: Volume, *, by: str = WATCHDOG, **state) -> Aler
 
 
 def alert_after_evaluation(
-    volume: Volume, state: VolumeState, settings: VolumeSettings | None = None, **around
+    volume: Volume, state: ResourceState, settings: VolumeSettings | None = None, **around
 ) -> list[Alert]:
     """The events of one look at noon."""
     decision = decide(

@@ -4,7 +4,7 @@ from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCause, FlipStatus, make_intent_id
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 
 GP2 = Configuration(volume_type=VolumeType.GP2)
 GP3 = Configuration(volume_type=VolumeType.GP3, iops=3000, throughput_mib_s=128)
@@ -42,5 +42,5 @@ def flip_transition(
 ) -> Change:
     """A volume with this flip from now on."""
     entry = LedgerEntry(volume_id=volume_id, revision=revision, kind=kind, at_s=revision)
-    state = VolumeState(volume_id=volume_id, revision=revision, flip=flip)
+    state = ResourceState(volume_id=volume_id, revision=revision, flip=flip)
     return Change(volume_id=volume_id, expected_revision=expected, state=state, entries=[entry])

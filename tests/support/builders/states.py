@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from burstwatch.core.ledger.volume_state import (
+from burstwatch.core.ledger.resource_state import (
     AlertHistory,
     LastReading,
     ModificationHistory,
     Presence,
-    VolumeState,
+    ResourceState,
 )
 
 GROUPS = {
@@ -30,7 +30,7 @@ def grouped(fields):
     return result
 
 
-def with_fields(state, **fields) -> VolumeState:
+def with_fields(state, **fields) -> ResourceState:
     """The state with other values of these fields: ``with_fields(state, balance_pct=3.0)``."""
     changes = grouped(fields)
     groups = {
@@ -39,8 +39,8 @@ def with_fields(state, **fields) -> VolumeState:
     return replace(state, **changes, **groups)
 
 
-def build_state(volume_id, revision, **fields) -> VolumeState:
-    return with_fields(VolumeState(volume_id=volume_id, revision=revision), **fields)
+def build_state(volume_id, revision, **fields) -> ResourceState:
+    return with_fields(ResourceState(volume_id=volume_id, revision=revision), **fields)
 
 
 def field_of(state, name):

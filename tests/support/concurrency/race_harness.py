@@ -16,7 +16,7 @@ from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import Alert, AlertKind, make_digest
 from burstwatch.core.ledger.ledger import Change, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.location import AwsLocation
 
@@ -28,7 +28,7 @@ def change(volume_id, expected, revision, text=""):
     entry = LedgerEntry(volume_id=volume_id, revision=revision, kind=EntryKind.LEVEL_CHANGED, at_s=revision,
         body={"by": me, "text": text})
     return Change(volume_id=volume_id, expected_revision=expected,
-        state=VolumeState(volume_id=volume_id, revision=revision), entries=[entry], alerts=[alert])
+        state=ResourceState(volume_id=volume_id, revision=revision), entries=[entry], alerts=[alert])
 
 def wait_for_the_start():
     print("ready", flush=True)

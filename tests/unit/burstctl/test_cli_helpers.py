@@ -15,7 +15,7 @@ from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder, FlipPlan
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.ledger.flip_state import Direction, Flip, FlipCause, FlipStatus, Hold
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import FlipPolicy, Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.text import display_width
@@ -133,7 +133,7 @@ def a_plan(volume_id, usd_more=50.0, **order) -> FlipPlan:
         context=FlipContext(
             volume=volume,
             volume_settings=VolumeSettings(mode=Mode.PROPOSE),
-            state=VolumeState(volume_id=volume_id, revision=0),
+            state=ResourceState(volume_id=volume_id, revision=0),
             now_s=0,
         ),
         current=GP2,
@@ -149,7 +149,7 @@ def refusals(plans):
 
 def test_the_caps_leave_room_for_those_that_come_first():
     # $100 allowed, 60 are taken by one that is away: 30 more fit, then 20 do not, and 10 do
-    away = {"vol-0": VolumeState(volume_id="vol-0", revision=1, flip=a_flip())}
+    away = {"vol-0": ResourceState(volume_id="vol-0", revision=1, flip=a_flip())}
     plans = [a_plan("vol-1", 30.0), a_plan("vol-2", 20.0), a_plan("vol-3", 10.0)]
 
     result = refusals(check_caps(plans, away, FlipPolicy(spend_cap_usd=100.0)))
@@ -159,8 +159,8 @@ def test_the_caps_leave_room_for_those_that_come_first():
 
 
 def test_a_permanent_flip_counts_no_more_and_a_saving_frees_no_room():
-    settled = {"vol-0": VolumeState(volume_id="vol-0", revision=1, flip=a_flip(is_permanent=True))}
-    cheaper = {"vol-0": VolumeState(volume_id="vol-0", revision=1, flip=a_flip(usd_per_month=-60.0))}
+    settled = {"vol-0": ResourceState(volume_id="vol-0", revision=1, flip=a_flip(is_permanent=True))}
+    cheaper = {"vol-0": ResourceState(volume_id="vol-0", revision=1, flip=a_flip(usd_per_month=-60.0))}
     policy = FlipPolicy(spend_cap_usd=50.0)
 
     assert refusals(check_caps([a_plan("vol-1", 50.0)], settled, policy)) == {"vol-1": []}
@@ -192,7 +192,7 @@ def mark_text(flip=None, outcome=None, holds=()):
     decision = a_decision(an_assessment(balances(100, 100)))
     volume_id = decision.volume_id
     if flip is not None:
-        state = VolumeState(volume_id=volume_id, revision=1, flip=flip)
+        state = ResourceState(volume_id=volume_id, revision=1, flip=flip)
         decision = a_decision(an_assessment(balances(100, 100)), state)
     report = PassReport(
         now_s=at("12:00"),

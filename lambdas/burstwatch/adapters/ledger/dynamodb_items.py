@@ -24,8 +24,8 @@ from burstwatch.core.ledger.decoding import (
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger import Change, States
 from burstwatch.core.ledger.ledger_entry import FLEET, EntryKind, LedgerEntry
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.ledger.unreadable_item import ItemKind
-from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.stored_values import DECODE_ERRORS
 
 SHARDS: Final = 8
@@ -59,7 +59,7 @@ def state_key(volume_id: str) -> Key:
     return shard_key(crc32(volume_id.encode()) % SHARDS), volume_id
 
 
-def state_item(state: VolumeState, *, written: str) -> Item:
+def state_item(state: ResourceState, *, written: str) -> Item:
     """The item of a state; ``away`` is its reservation, ``written`` identifies this write."""
     pk, sk = state_key(state.volume_id)
     body = format_json(state.to_document())
@@ -68,7 +68,7 @@ def state_item(state: VolumeState, *, written: str) -> Item:
     return item if reserved is None else item | {"away": reserved}
 
 
-def reserved_amount(state: VolumeState | None) -> int | None:
+def reserved_amount(state: ResourceState | None) -> int | None:
     """What a state counts against the caps, in millionths of a dollar a month; None if it does not count."""
     flip = state.flip if state else None
     if flip is None or not flip.counts_against_caps:

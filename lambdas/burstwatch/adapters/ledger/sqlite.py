@@ -40,8 +40,8 @@ from burstwatch.core.ledger.decoding import (
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride, active_hold
 from burstwatch.core.ledger.ledger import MAX_CLOCK_SKEW_S, Change, Delivery, FleetSnapshot, States, TickKind
 from burstwatch.core.ledger.ledger_entry import FLEET, EntryKind, LedgerEntry, delivered_entry
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.ledger.unreadable_item import ItemKind, UnreadableItem
-from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.stored_values import DECODE_ERRORS
 from burstwatch.core.text import sanitise
 
@@ -543,7 +543,7 @@ def _apply(connection: sqlite3.Connection, change: Change, *, channels: Sequence
     return True
 
 
-def _reserve(connection: sqlite3.Connection, volume_id: str, state: VolumeState | None) -> None:
+def _reserve(connection: sqlite3.Connection, volume_id: str, state: ResourceState | None) -> None:
     """Count the volume against the caps exactly while its flip ``counts_against_caps``."""
     connection.execute("DELETE FROM reservations WHERE volume_id = ?", (volume_id,))
     flip = state.flip if state else None

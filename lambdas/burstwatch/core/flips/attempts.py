@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from burstwatch.core.ledger.flip_state import Direction, FlipStatus, ModificationUse
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 
 _MAX_BACKOFF_MIN: Final = 60
 """A judgement: a refusal that lasts is checked once an hour, in case somebody has resolved it."""
@@ -15,7 +15,7 @@ def should_alert_failure(failures: int) -> bool:
     return failures & (failures - 1) == 0
 
 
-def with_backoff(state: VolumeState, now_s: float) -> VolumeState:
+def with_backoff(state: ResourceState, now_s: float) -> ResourceState:
     """The state after one more failure: the next attempt is made in 1, 2, 4 … minutes, at most an hour."""
     wait_min = min(_MAX_BACKOFF_MIN, 2 ** min(state.modifications.failure_count, 10))
     history = replace(
@@ -26,7 +26,7 @@ def with_backoff(state: VolumeState, now_s: float) -> VolumeState:
     return replace(state, modifications=history)
 
 
-def roll_back_intent(state: VolumeState) -> VolumeState:
+def roll_back_intent(state: ResourceState) -> ResourceState:
     """The state after a request that was not carried out: the flip is as before the request."""
     flip = state.flip
     if flip is None or flip.previous is not None or flip.direction is Direction.FLIP:
@@ -36,7 +36,7 @@ def roll_back_intent(state: VolumeState) -> VolumeState:
     )
 
 
-def mark_accepted(state: VolumeState, started_at_s: int, now_s: float) -> VolumeState:
+def mark_accepted(state: ResourceState, started_at_s: int, now_s: float) -> ResourceState:
     """The state after AWS accepted the request at ``started_at_s``; this uses up a modification."""
     flip = state.flip
     assert flip is not None

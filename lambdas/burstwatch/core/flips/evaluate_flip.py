@@ -19,7 +19,7 @@ from burstwatch.core.flips.transition import Event, Transition
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import Direction, Flip, FlipCause, Hold, configuration_to_document
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import FlipBackPolicy, Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.policy.windows import (
@@ -54,7 +54,7 @@ class FlipEvaluation:
     ``blocked_reason`` says in words why nothing is done; None if there is nothing to do or to wait for.
     """
 
-    state: VolumeState
+    state: ResourceState
     events: tuple[Event, ...] = ()
     trigger: FlipTrigger | None = None
     blocked_reason: str | None = None
@@ -62,7 +62,7 @@ class FlipEvaluation:
 
 def evaluate_flip(
     assessment: Assessment,
-    state: VolumeState,
+    state: ResourceState,
     level: Level,
     volume_settings: VolumeSettings,
     volume_context: VolumeContext,
@@ -108,7 +108,7 @@ def evaluate_flip(
 
 
 def _report_critical(
-    state: VolumeState,
+    state: ResourceState,
     assessment: Assessment,
     volume_settings: VolumeSettings,
     recommendation: Recommendation | None,
@@ -169,7 +169,7 @@ def _recommendation_facts(assessment: Assessment, recommendation: Recommendation
 
 def _check_missed_window(
     assessment: Assessment,
-    state: VolumeState,
+    state: ResourceState,
     trigger: FlipTrigger | None,
     volume_settings: VolumeSettings,
     volume_context: VolumeContext,
@@ -196,7 +196,7 @@ def _check_missed_window(
 
 
 def _check_missed_window_in_flight(
-    state: VolumeState,
+    state: ResourceState,
     flip: Flip,
     volume_settings: VolumeSettings,
     windows: WindowState | None,
@@ -232,7 +232,7 @@ def _check_missed_window_in_flight(
 
 
 def _record_missed_window(
-    state: VolumeState,
+    state: ResourceState,
     windows: WindowState,
     late_s: float,
     *,
@@ -277,7 +277,7 @@ def _window_start_at_s(windows: WindowState) -> int:
 
 def _evaluate_return(
     assessment: Assessment,
-    state: VolumeState,
+    state: ResourceState,
     flip: Flip,
     volume_settings: VolumeSettings,
     volume_context: VolumeContext,
@@ -326,7 +326,7 @@ def _evaluate_return(
 
 
 def _prohibition(
-    state: VolumeState, flip: Flip, volume_settings: VolumeSettings, policy: Policy
+    state: ResourceState, flip: Flip, volume_settings: VolumeSettings, policy: Policy
 ) -> str | None:
     """Why the watchdog may not flip the volume back, as a sentence; None if it may."""
     if state.is_contested:
@@ -369,7 +369,7 @@ def _is_overdue(flip: Flip, windows: WindowState | None, policy: FlipBackPolicy,
 
 
 def _overdue_return_event(
-    state: VolumeState,
+    state: ResourceState,
     flip: Flip,
     volume_settings: VolumeSettings,
     overdue_reason: str,
@@ -402,7 +402,7 @@ def _overdue_return_event(
     )
 
 
-def _return_command(state: VolumeState, hold: Hold | None) -> str:
+def _return_command(state: ResourceState, hold: Hold | None) -> str:
     """The command without which it does not come back."""
     if state.is_contested:
         return f"burstctl release {state.volume_id}"

@@ -21,7 +21,7 @@ from burstwatch.core.ledger.flip_state import (
     ModificationUse,
     modifications_within,
 )
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.volume_tags import VolumeSettings
 
 
@@ -71,7 +71,7 @@ class FlipContext:
 
     volume: Volume
     volume_settings: VolumeSettings
-    state: VolumeState
+    state: ResourceState
     now_s: float
     holds: Sequence[Hold] = ()
     modification: Modification | None = None
@@ -123,7 +123,7 @@ class FlipPlan:
 
 
 def modifications_used(
-    state: VolumeState, newest: Modification | None, now_s: float
+    state: ResourceState, newest: Modification | None, now_s: float
 ) -> tuple[ModificationUse, ...]:
     """What counts against AWS's quota: our ledger, and the newest modification if it is not in there."""
     modifications = state.modifications.used

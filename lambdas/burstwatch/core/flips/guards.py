@@ -18,7 +18,7 @@ from burstwatch.core.ledger.flip_state import (
     ModificationUse,
     active_hold,
 )
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Mode, Policy, QuotaRule
 from burstwatch.core.tag_keys import CRITICAL, IGNORE, IOPS, TARGET, THROUGHPUT
 from burstwatch.core.text import format_duration, format_instant, format_usd
@@ -245,13 +245,13 @@ def _cooldown(plan: FlipPlan, policy: Policy) -> Refusal | None:
     return Refusal(guard=Guard.COOLDOWN, reason=reason, ends_at_s=ends_at_s)
 
 
-def backoff_refusal(state: VolumeState) -> Refusal:
+def backoff_refusal(state: ResourceState) -> Refusal:
     """The refusal of a volume whose last attempt failed a short time ago."""
     reason = f"the last attempt failed ({state.modifications.failure_count} in a row)"
     return Refusal(guard=Guard.COOLDOWN, reason=reason, ends_at_s=state.modifications.retry_at_s)
 
 
-def is_backoff_refusal(state: VolumeState, refusal: Refusal) -> bool:
+def is_backoff_refusal(state: ResourceState, refusal: Refusal) -> bool:
     """Whether a refusal only repeats the time of the next attempt, which an earlier alert reported."""
     return (
         refusal.guard is Guard.COOLDOWN

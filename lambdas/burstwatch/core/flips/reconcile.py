@@ -21,7 +21,7 @@ from burstwatch.core.flips.reconcile_context import ReconcileContext
 from burstwatch.core.flips.transition import Event, Transition
 from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S, Direction, Flip, FlipStatus
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.windows import expected_flip_duration, format_expected_duration
 from burstwatch.core.text import format_duration, format_instant, format_time
@@ -48,7 +48,7 @@ _MIN_STUCK_S: Final = 3600
 """A judgement: no modification counts as stuck in its first hour, however small the volume is."""
 
 
-def reconcile(state: VolumeState, observed: ObservedState, *, policy: Policy, now_s: float) -> Transition:
+def reconcile(state: ResourceState, observed: ObservedState, *, policy: Policy, now_s: float) -> Transition:
     """Update the flip of a volume by what AWS shows of it; without news, nothing changes.
 
     ``now_s`` is in seconds since 1970. The result has the new state, and the events to record and report.
@@ -240,7 +240,7 @@ def _record_failure(context: ReconcileContext, reason: str) -> Transition:
 
 
 def _failure_event(
-    context: ReconcileContext, new_state: VolumeState, *, kind: EntryKind, summary: str, reason: str
+    context: ReconcileContext, new_state: ResourceState, *, kind: EntryKind, summary: str, reason: str
 ) -> Event:
     flip = context.flip
     return Event(
@@ -315,7 +315,7 @@ def _is_record_of_target(record: Modification, flip: Flip) -> bool:
     return is_target and not record.has_failed
 
 
-def _clear_unconfirmed_read(state: VolumeState, flip: Flip) -> VolumeState:
+def _clear_unconfirmed_read(state: ResourceState, flip: Flip) -> ResourceState:
     return replace(state, flip=replace(flip, unconfirmed_since_s=None))
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.flips.observed_state import ObservedState
 from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S, Direction, Flip
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Policy
 
 CONFIRMING_READ_GAP_S: Final = 60
@@ -23,7 +23,7 @@ _MAX_CLOCK_SKEW_S: Final = 120
 class ReconcileContext:
     """A flip and what is seen of it."""
 
-    state: VolumeState
+    state: ResourceState
     flip: Flip
     observed: ObservedState
     policy: Policy

@@ -21,13 +21,13 @@ from burstwatch.core.flips.transition import Event, Transition
 from burstwatch.core.flips.type_availability import REFUSAL_MEMORY_S, placement_of
 from burstwatch.core.ledger.flip_state import MAX_AHEAD_S, Direction, configuration_to_document
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.windows import LeadPolicy
 from burstwatch.core.text import format_relative_time, instant_or_none
 
 
 def record_accepted(
-    state: VolumeState,
+    state: ResourceState,
     modification: Modification,
     now_s: float,
     *,
@@ -114,7 +114,7 @@ def describe_unavailable_type(plan: FlipPlan, now_s: float) -> UnavailableType |
 
 
 def record_rejected(
-    state: VolumeState,
+    state: ResourceState,
     code: str,
     message: str,
     now_s: float,
@@ -165,7 +165,7 @@ def record_rejected(
     return Transition(state=new_state, events=(event,))
 
 
-def record_unknown_outcome(state: VolumeState, code: str, message: str) -> Transition:
+def record_unknown_outcome(state: ResourceState, code: str, message: str) -> Transition:
     """It is not known whether AWS accepted the request: reading settles that, never sending again."""
     flip = state.flip
     assert flip is not None

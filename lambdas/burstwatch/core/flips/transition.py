@@ -15,7 +15,7 @@ from burstwatch.core.alerts.alert import (
 from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 
@@ -40,7 +40,7 @@ class Event:
 class Transition:
     """A new state of a volume, and the events that led to it, oldest first."""
 
-    state: VolumeState
+    state: ResourceState
     events: tuple[Event, ...] = ()
 
     def then(self, following: "Transition") -> "Transition":
@@ -48,7 +48,7 @@ class Transition:
         return Transition(state=following.state, events=(*self.events, *following.events))
 
 
-def to_ledger_entry(event: Event, state: VolumeState, now_s: float) -> LedgerEntry:
+def to_ledger_entry(event: Event, state: ResourceState, now_s: float) -> LedgerEntry:
     """The event as a ledger entry at the revision of the new state."""
     body = {"summary": event.summary, "details": list(event.details), **event.facts}
     return LedgerEntry(
@@ -57,7 +57,7 @@ def to_ledger_entry(event: Event, state: VolumeState, now_s: float) -> LedgerEnt
 
 
 def to_alert(
-    event: Event, state: VolumeState, volume: Volume, *, policy: Policy, location: AwsLocation, now_s: float
+    event: Event, state: ResourceState, volume: Volume, *, policy: Policy, location: AwsLocation, now_s: float
 ) -> Alert | None:
     """The alert about an event, None if the event is only recorded."""
     if event.alert is None:

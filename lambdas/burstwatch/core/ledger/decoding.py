@@ -10,8 +10,8 @@ from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.ledger.flip_state import NO_END_S, Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger import States
 from burstwatch.core.ledger.ledger_entry import FLEET, EntryKind, LedgerEntry
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.ledger.unreadable_item import ItemKind, UnreadableItem, release_command
-from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.resource_type import is_resource_id
 from burstwatch.core.stored_values import DECODE_ERRORS
 from burstwatch.core.text import sanitise
@@ -74,14 +74,14 @@ StoredState: TypeAlias = tuple[Any, Any, Any]
 def read_states(items: Sequence[StoredState], key_of: Callable[[Any], str]) -> States:
     """By volume id; the JSON of all is read at once if it can be, as one by one takes twice as long."""
     documents = _parse_bodies(items)
-    states: dict[str, VolumeState] = {}
+    states: dict[str, ResourceState] = {}
     unreadable_items: list[UnreadableItem] = []
     for item, document in zip(items, documents, strict=True):
         volume_id, revision, _ = item
         try:
             if isinstance(document, Exception):
                 raise document
-            state = VolumeState.from_document(document)
+            state = ResourceState.from_document(document)
             if state.volume_id != volume_id or state.revision != revision:
                 raise ValueError(f"it is filed as {volume_id!r} at revision {revision!r}")
             states[volume_id] = state

@@ -10,17 +10,17 @@ from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.ledger.caps import Caps, IntentResult
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.ledger.unreadable_item import UnreadableItem
-from burstwatch.core.ledger.volume_state import VolumeState
 
 
-class States(dict[str, VolumeState]):
+class States(dict[str, ResourceState]):
     """The states by volume id; ``unreadable`` are those that are there and cannot be read."""
 
     __slots__ = ("unreadable",)
 
     def __init__(
-        self, readable: Mapping[str, VolumeState] | None = None, unreadable: Iterable[UnreadableItem] = ()
+        self, readable: Mapping[str, ResourceState] | None = None, unreadable: Iterable[UnreadableItem] = ()
     ) -> None:
         super().__init__(readable or {})
         self.unreadable = {item.subject: item for item in unreadable}
@@ -37,7 +37,7 @@ class Change:
 
     volume_id: str
     expected_revision: int | None
-    state: VolumeState | None
+    state: ResourceState | None
     entries: Sequence[LedgerEntry] = ()
     alerts: Sequence[Alert] = ()
 

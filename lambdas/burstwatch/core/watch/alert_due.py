@@ -11,7 +11,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.flips.transition import Event, Transition
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.text import format_duration
 from burstwatch.core.watch.decision import DueAlert
@@ -23,8 +23,8 @@ _DRAIN_ALERTS: Final = frozenset({AlertKind.DRAINING, AlertKind.EXHAUSTED})
 
 
 def find_due_alert(
-    old_state: VolumeState,
-    state: VolumeState,
+    old_state: ResourceState,
+    state: ResourceState,
     assessment: Assessment,
     level: Level,
     *,
@@ -60,8 +60,8 @@ def find_due_alert(
 
 
 def _alert_due(
-    old_state: VolumeState,
-    state: VolumeState,
+    old_state: ResourceState,
+    state: ResourceState,
     assessment: Assessment,
     read_level: Level,
     *,
@@ -83,7 +83,12 @@ def _alert_due(
 
 
 def _level_alert_due(
-    old_state: VolumeState, level: Level, unknown_reason: UnknownReason | None, *, policy: Policy, now_s: int
+    old_state: ResourceState,
+    level: Level,
+    unknown_reason: UnknownReason | None,
+    *,
+    policy: Policy,
+    now_s: int,
 ) -> tuple[AlertKind | None, str]:
     """Alert on entering a level, and again as a reminder while it lasts; never while the data is missing."""
     if unknown_reason is not None:
@@ -98,7 +103,7 @@ def _level_alert_due(
 
 
 def _gap_alert_due(
-    state: VolumeState,
+    state: ResourceState,
     assessment: Assessment,
     unknown_reason: UnknownReason,
     *,
@@ -124,7 +129,7 @@ def _gap_alert_due(
     return None, unknown_reason.description
 
 
-def _mark_alerted(state: VolumeState, kind: AlertKind, now_s: int) -> VolumeState:
+def _mark_alerted(state: ResourceState, kind: AlertKind, now_s: int) -> ResourceState:
     if kind is AlertKind.TELEMETRY_GAP:
         return replace(state, alerts=replace(state.alerts, is_gap_open=True))
     if kind is AlertKind.RECOVERED:
@@ -132,14 +137,14 @@ def _mark_alerted(state: VolumeState, kind: AlertKind, now_s: int) -> VolumeStat
     return replace(state, alerts=replace(state.alerts, open_level=state.level, level_at_s=now_s))
 
 
-def _clear_alert_flags(state: VolumeState) -> VolumeState:
+def _clear_alert_flags(state: ResourceState) -> ResourceState:
     """The state without an open alert about its level or its data."""
     closed = replace(state.alerts, open_level=None, level_at_s=None, is_gap_open=False)
     return replace(state, alerts=closed)
 
 
 def record_host_stall(
-    state: VolumeState, stall: Stall, mode: Mode, *, is_alerted: bool, now_s: int
+    state: ResourceState, stall: Stall, mode: Mode, *, is_alerted: bool, now_s: int
 ) -> Transition:
     """Record what a host reports; alert only if no other alert about the volume is open."""
     alerted_at_s = state.alerts.stall_at_s

@@ -24,7 +24,7 @@ from burstwatch.core.flips.transition import describe_host_stall, to_alert, to_l
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.windows import describe_flip_duration, expected_flip_duration
 from burstwatch.core.text import format_instant, format_until
 from burstwatch.core.watch.decision import VolumeEvaluation
@@ -43,7 +43,7 @@ _REMEMBERED_REASONS: Final = (
 
 
 def build_alerts(
-    evaluation: VolumeEvaluation, state: VolumeState, drain_cause: Mapping[str, Any] | None = None
+    evaluation: VolumeEvaluation, state: ResourceState, drain_cause: Mapping[str, Any] | None = None
 ) -> tuple[Alert, ...]:
     """The alerts of a poll: the one that is due, and those of the events."""
     context = evaluation.context
@@ -139,7 +139,9 @@ def _describe_duration(evaluation: VolumeEvaluation) -> dict[str, object]:
     }
 
 
-def build_change(evaluation: VolumeEvaluation, state: VolumeState, alerts: Sequence[Alert]) -> Change | None:
+def build_change(
+    evaluation: VolumeEvaluation, state: ResourceState, alerts: Sequence[Alert]
+) -> Change | None:
     """What to write to the ledger; None if a calm volume stays calm."""
     old_state, now_s = evaluation.old_state, int(evaluation.context.now_s)
     new_state = _without_expired(state, now_s)
@@ -165,7 +167,7 @@ def build_change(evaluation: VolumeEvaluation, state: VolumeState, alerts: Seque
     )
 
 
-def _without_expired(state: VolumeState, now_s: int) -> VolumeState:
+def _without_expired(state: ResourceState, now_s: int) -> ResourceState:
     """The state without modifications and an intent that are too old to matter, and times that cannot be."""
     intent = state.modifications.unsent_intent
     is_remembered = intent is not None and now_s - intent.requested_at_s < LATE_INTENT_MEMORY_S
@@ -179,14 +181,14 @@ def _without_expired(state: VolumeState, now_s: int) -> VolumeState:
     return replace(state, modifications=history)
 
 
-def make_entry(new_state: VolumeState, kind: EntryKind, body: Mapping[str, Any], at_s: int) -> LedgerEntry:
+def make_entry(new_state: ResourceState, kind: EntryKind, body: Mapping[str, Any], at_s: int) -> LedgerEntry:
     """A line of the volume's history, at the revision of its new state."""
     return LedgerEntry(
         volume_id=new_state.volume_id, revision=new_state.revision, kind=kind, at_s=at_s, body=body
     )
 
 
-def _is_worth_keeping(state: VolumeState, evaluation: VolumeEvaluation, now_s: int) -> bool:
+def _is_worth_keeping(state: ResourceState, evaluation: VolumeEvaluation, now_s: int) -> bool:
     """Whether forgetting this state would change a later decision."""
     reading, alerts, history = state.reading, state.alerts, state.modifications
     assessment = evaluation.assessment

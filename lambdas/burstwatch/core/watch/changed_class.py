@@ -8,12 +8,12 @@ from dataclasses import replace
 from burstwatch.core.assessment.resource import AdvisedResource
 from burstwatch.core.assessment.resource_buckets import class_behind
 from burstwatch.core.buckets.bucket import BucketKind
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 
 
 def forget_other_class(
-    state: VolumeState, resource: AdvisedResource, kind: BucketKind, now_s: float
-) -> VolumeState:
+    state: ResourceState, resource: AdvisedResource, kind: BucketKind, now_s: float
+) -> ResourceState:
     """The state without the balance of another class, if it was another one when it was last seen."""
     instance_class = class_behind(resource, kind)
     if instance_class is None or state.instance_class in (None, instance_class):

@@ -16,7 +16,7 @@ from burstwatch.core.flips.reconcile import reconcile
 from burstwatch.core.flips.transition import Transition
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import Direction
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.watch.advice import advise_hdd, is_flippable
@@ -36,7 +36,7 @@ NO_CONTEXT: Final = VolumeContext()
 
 def decide(
     assessment: Assessment,
-    state: VolumeState | None,
+    state: ResourceState | None,
     volume_settings: VolumeSettings,
     *,
     policy: Policy,
@@ -52,7 +52,7 @@ def decide(
 
 def evaluate_volume(
     assessment: Assessment,
-    old_state: VolumeState | None,
+    old_state: ResourceState | None,
     volume_settings: VolumeSettings,
     *,
     policy: Policy,
@@ -65,7 +65,7 @@ def evaluate_volume(
     ``policy`` has the thresholds of this bucket. ``classified`` is the level of ``assessment`` if the caller
     has worked it out already.
     """
-    before = old_state or VolumeState(volume_id=assessment.subject, revision=0)
+    before = old_state or ResourceState(volume_id=assessment.subject, revision=0)
     # 1. Reconcile a flip that we started with what AWS shows; after it gp2's balance may mean nothing.
     reconciled = _reconcile_flip(before, volume_context, policy, context.now_s)
     reading = without_stale_balance(assessment, reconciled.state)
@@ -129,7 +129,7 @@ def conclude(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any] | None
     )
 
 
-def _limit_mode(volume_settings: VolumeSettings, state: VolumeState) -> VolumeSettings:
+def _limit_mode(volume_settings: VolumeSettings, state: ResourceState) -> VolumeSettings:
     """A volume that somebody else changed is left to people until it is released."""
     if not state.is_contested or volume_settings.mode.rank <= Mode.PROPOSE.rank:
         return volume_settings
@@ -137,7 +137,7 @@ def _limit_mode(volume_settings: VolumeSettings, state: VolumeState) -> VolumeSe
 
 
 def _reconcile_flip(
-    state: VolumeState, volume_context: VolumeContext, policy: Policy, now_s: float
+    state: ResourceState, volume_context: VolumeContext, policy: Policy, now_s: float
 ) -> Transition:
     if volume_context.observed is None:
         return Transition(state=state)

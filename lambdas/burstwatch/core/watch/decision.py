@@ -15,7 +15,7 @@ from burstwatch.core.flips.transition import Event
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import Flip, FlipStatus
 from burstwatch.core.ledger.ledger import Change
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
@@ -110,7 +110,7 @@ class DueAlert:
 
     kind: AlertKind | None
     reason: str
-    state: VolumeState
+    state: ResourceState
     drain: DrainEpisode | None = None
     is_reminder: bool = False
 
@@ -129,9 +129,9 @@ class VolumeEvaluation:
     volume_context: VolumeContext
     policy: Policy
     context: TickContext
-    old_state: VolumeState | None
-    before: VolumeState
-    state: VolumeState
+    old_state: ResourceState | None
+    before: ResourceState
+    state: ResourceState
     level: Level
     focus_interval_s: int | None
     alert: DueAlert

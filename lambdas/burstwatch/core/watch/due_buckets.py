@@ -18,7 +18,7 @@ from burstwatch.core.assessment.resource_buckets import (
 )
 from burstwatch.core.buckets.bucket import Bucket, BucketKind
 from burstwatch.core.ledger.ledger import FleetSnapshot
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.bucket_policy import BucketPolicies
 from burstwatch.core.resource_type import subject_of
 from burstwatch.core.watch.cadence import RECHECK_INTERVAL_S, sweep_ticks
@@ -68,7 +68,7 @@ def bucket_fingerprint(due: DueBucket, policies: BucketPolicies) -> int:
 
 def due_buckets_in_sweep(
     buckets: Iterable[DueBucket],
-    states: Mapping[str, VolumeState],
+    states: Mapping[str, ResourceState],
     *,
     snapshot: FleetSnapshot | None,
     sweep_at_s: int,
@@ -103,14 +103,14 @@ def due_buckets_in_sweep(
             yield due
 
 
-def _is_due_unpolled(due: DueBucket, state: VolumeState | None, reason: UnknownReason) -> bool:
+def _is_due_unpolled(due: DueBucket, state: ResourceState | None, reason: UnknownReason) -> bool:
     if reason is UnknownReason.INSTANCE_STOPPED and lasting_id_of(due.resource) is not None:
         return state is None or state.reading.unknown_reason is not reason
     return state is not None or reason is UnknownReason.READ_FAILED
 
 
 def _ticks_between_polls(
-    due: DueBucket, state: VolumeState | None, policies: BucketPolicies, sweep_at_s: int
+    due: DueBucket, state: ResourceState | None, policies: BucketPolicies, sweep_at_s: int
 ) -> int:
     if (
         state is not None
@@ -121,7 +121,7 @@ def _ticks_between_polls(
     return _sweep_ticks(due, policies)
 
 
-def _is_silent_for_days(state: VolumeState, now_s: int) -> bool:
+def _is_silent_for_days(state: ResourceState, now_s: int) -> bool:
     since_s = state.reading.unknown_since_s
     return since_s is not None and now_s - since_s >= NO_METRIC_AFTER_S
 

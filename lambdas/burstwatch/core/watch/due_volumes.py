@@ -11,7 +11,7 @@ from burstwatch.core.buckets.poll_interval import is_sweep_due
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ebs.volume_bucket import bucket_kind_of, bucket_of
 from burstwatch.core.ledger.ledger import FleetSnapshot
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.bucket_policy import BucketPolicies
 from burstwatch.core.policy.policy import FOCUS_TICK
 from burstwatch.core.watch.cadence import sweep_ticks
@@ -63,7 +63,7 @@ def _sweep_ticks(volume: Volume, policies: BucketPolicies) -> int:
     return sweep_ticks(bucket, policies.of(bucket_kind_of(volume), bucket).cadence)
 
 
-def due_in_focus(states: Mapping[str, VolumeState], tick_at_s: int) -> set[str]:
+def due_in_focus(states: Mapping[str, ResourceState], tick_at_s: int) -> set[str]:
     """The ids of the volumes in focus whose next poll is due.
 
     A poll that is farther off than any interval was set by a clock that was ahead, so it is due as well.
@@ -97,7 +97,7 @@ class SweepTicks:
 
 def due_in_sweep(
     volumes: Iterable[Volume],
-    states: Mapping[str, VolumeState],
+    states: Mapping[str, ResourceState],
     *,
     snapshot: FleetSnapshot | None,
     sweep_at_s: int,

@@ -8,7 +8,7 @@ from typing import Final
 
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.ledger import Change
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.resource_type import is_volume_subject
 
 _MAX_BUCKETS: Final = 2**24
@@ -33,7 +33,7 @@ class FleetSummary:
 
 
 def summarise_fleet(
-    states: Mapping[str, VolumeState], changes: Iterable[Change], watched: int | None
+    states: Mapping[str, ResourceState], changes: Iterable[Change], watched: int | None
 ) -> FleetSummary:
     """The fleet as these changes leave it; a volume without a state is calm."""
     remaining = dict(states)
@@ -75,5 +75,5 @@ def count_volumes(fingerprints: AbstractSet[int]) -> int:
     return max(0, len(fingerprints) - 1 - bucket_count) if is_count else len(fingerprints)
 
 
-def _count_levels(states: Iterable[VolumeState]) -> Counter[Level]:
+def _count_levels(states: Iterable[ResourceState]) -> Counter[Level]:
     return Counter(Level.UNKNOWN if state.reading.unknown_reason else state.level for state in states)

@@ -7,7 +7,7 @@ from burstwatch.core.alerts.alert import Alert, AlertKind, make_alert_id, runboo
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.resource_type import is_volume_subject, type_of_id
 from burstwatch.core.watch.build_change import make_entry
@@ -21,7 +21,7 @@ _MISSING_CONFIRMED_AFTER_S: Final = 30
 """Any other is, when the look after the first that did not show it does not either."""
 
 
-def mark_missing(state: VolumeState, context: TickContext) -> Change | None:
+def mark_missing(state: ResourceState, context: TickContext) -> Change | None:
     """Note that AWS does not show a volume; None if it was missing for long enough to be gone.
 
     AWS may leave a volume out of an answer. Without this, a draining volume would not be polled before its
@@ -40,7 +40,7 @@ def mark_missing(state: VolumeState, context: TickContext) -> Change | None:
     return Change(volume_id=state.volume_id, expected_revision=state.revision, state=new_state)
 
 
-def drop_state(state: VolumeState, reason: str, *, policy: Policy, context: TickContext) -> Change:
+def drop_state(state: ResourceState, reason: str, *, policy: Policy, context: TickContext) -> Change:
     """Drop the state of a volume that is deleted or ignored, and close its alert if one is open."""
     now_s = int(context.now_s)
     new_state = replace(state, revision=max(state.revision + 1, now_s), level=Level.OK, level_since_s=now_s)

@@ -7,7 +7,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.forecast import Forecast
 from burstwatch.core.flips.flip_trigger import FlipTrigger
 from burstwatch.core.ledger.flip_state import Flip
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.watch.cadence import focus_interval_s, longest_interval_s, sweep_interval_s
 from burstwatch.core.watch.record_reading import is_newly_missing_data
@@ -23,7 +23,7 @@ _EARLY_WARNING_FACTOR: Final = 2
 
 
 def level_interval_s(
-    assessment: Assessment, level: Level, old_state: VolumeState, *, policy: Policy, now_s: int
+    assessment: Assessment, level: Level, old_state: ResourceState, *, policy: Policy, now_s: int
 ) -> int | None:
     """Seconds to the next poll by the level alone; None if the volume is calm and the sweep is enough."""
     if is_newly_missing_data(assessment, old_state, policy, now_s):

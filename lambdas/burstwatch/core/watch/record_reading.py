@@ -10,14 +10,14 @@ from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import EXTERNAL, ModificationUse
-from burstwatch.core.ledger.volume_state import LastReading, Presence, VolumeState
+from burstwatch.core.ledger.resource_state import LastReading, Presence, ResourceState
 from burstwatch.core.policy.policy import CadencePolicy, Policy
 
 _SILENT: Final = {UnknownReason.TELEMETRY_GAP, UnknownReason.NO_SUCH_BUCKET}
 """A gap that lasts for days becomes the other: the silence is the same."""
 
 
-def without_stale_balance(assessment: Assessment, state: VolumeState) -> Assessment:
+def without_stale_balance(assessment: Assessment, state: ResourceState) -> Assessment:
     """The assessment without gp2's balance, if the modification to another type is completed."""
     flip, reason = state.flip, UnknownReason.NOT_BURSTABLE_TYPE
     is_known = assessment.sample is not None or assessment.unknown_reason is reason
@@ -36,7 +36,7 @@ def without_stale_balance(assessment: Assessment, state: VolumeState) -> Assessm
 
 
 def classify_reading(
-    assessment: Assessment, old_state: VolumeState, policy: Policy, *, classified: Level | None = None
+    assessment: Assessment, old_state: ResourceState, policy: Policy, *, classified: Level | None = None
 ) -> Level:
     """The level by the reading; ``classified`` is the level of the same reading if it is known already.
 
@@ -53,14 +53,14 @@ def classify_reading(
 
 
 def record_reading(
-    reconciled: VolumeState,
-    old_state: VolumeState,
+    reconciled: ResourceState,
+    old_state: ResourceState,
     assessment: Assessment,
     level: Level,
     volume_context: VolumeContext,
     *,
     now_s: float,
-) -> VolumeState:
+) -> ResourceState:
     """The state after this poll, before a flip, alerts and the next poll are decided."""
     known_state = _record_external_modification(reconciled, volume_context, now_s)
     reason = assessment.unknown_reason
@@ -89,8 +89,8 @@ def record_reading(
 
 
 def _record_external_modification(
-    state: VolumeState, volume_context: VolumeContext, now_s: float
-) -> VolumeState:
+    state: ResourceState, volume_context: VolumeContext, now_s: float
+) -> ResourceState:
     """The state with what its host reports, and with a modification that others began.
 
     Of modifications AWS shows only the newest, and counts them all.
@@ -104,7 +104,7 @@ def _record_external_modification(
     return replace(state, modifications=state.modifications.with_use(external, now_s))
 
 
-def _is_expected(reason: UnknownReason, state: VolumeState) -> bool:
+def _is_expected(reason: UnknownReason, state: ResourceState) -> bool:
     """Whether nothing is wrong although there is no data: then the volume counts as calm."""
     is_being_modified = state.flip is not None and state.flip.is_under_way
     return not reason.is_fault and reason is not UnknownReason.TOO_NEW and not is_being_modified
@@ -127,7 +127,7 @@ def _next_reading(old_reading: LastReading, assessment: Assessment, now_s: int) 
 
 def may_be_idle(
     assessment: Assessment,
-    state: VolumeState | None,
+    state: ResourceState | None,
     cadence: CadencePolicy,
     *,
     now_s: float,
@@ -149,7 +149,9 @@ def may_be_idle(
     return attached_s >= assessment.bucket.refill_time_s()
 
 
-def is_newly_missing_data(assessment: Assessment, old_state: VolumeState, policy: Policy, now_s: int) -> bool:
+def is_newly_missing_data(
+    assessment: Assessment, old_state: ResourceState, policy: Policy, now_s: int
+) -> bool:
     """Whether one more poll may show why there are no datapoints: a single empty answer is not yet a gap.
 
     A load that has just begun looks idle for as long as CloudWatch takes to show it.
@@ -163,7 +165,7 @@ def is_newly_missing_data(assessment: Assessment, old_state: VolumeState, policy
     return since_s is None or now_s - since_s < policy.cadence.metric_lag.total_seconds()
 
 
-def is_still_unused(assessment: Assessment, old_state: VolumeState, now_s: int) -> bool:
+def is_still_unused(assessment: Assessment, old_state: ResourceState, now_s: int) -> bool:
     """Whether the volume was idle or detached at the last poll as well, and nothing is new."""
     reason = assessment.unknown_reason
     if reason is not old_state.reading.unknown_reason:

@@ -12,7 +12,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import Presence, VolumeState
+from burstwatch.core.ledger.resource_state import Presence, ResourceState
 from burstwatch.core.resource_type import DATABASE_PREFIX, resource_id_in
 from burstwatch.core.watch.build_change import make_entry
 from burstwatch.core.watch.decision import TickContext
@@ -22,11 +22,11 @@ _MOVED_TO: Final = "it is named {} now"
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    state: VolumeState
+    state: ResourceState
     destination: str
 
 
-def find_renamed(states: Mapping[str, VolumeState], names: Mapping[str, str]) -> list[str]:
+def find_renamed(states: Mapping[str, ResourceState], names: Mapping[str, str]) -> list[str]:
     """The keys whose database has another name now; ``names`` are ``db:NAME`` by DbiResourceId."""
     return [
         subject
@@ -37,7 +37,7 @@ def find_renamed(states: Mapping[str, VolumeState], names: Mapping[str, str]) ->
 
 
 def plan_moves(
-    states: Mapping[str, VolumeState], names: Mapping[str, str], context: TickContext
+    states: Mapping[str, ResourceState], names: Mapping[str, str], context: TickContext
 ) -> list[Change]:
     """The changes, in order, that move every state to the present name of its database.
 
@@ -94,10 +94,10 @@ def new_name_in(entries: Iterable[LedgerEntry]) -> str | None:
     return max(names)[1] if names else None
 
 
-def new_state_of(subject: str, lasting_id: str, context: TickContext, *, revision: int = 0) -> VolumeState:
+def new_state_of(subject: str, lasting_id: str, context: TickContext, *, revision: int = 0) -> ResourceState:
     """What is known of a database that has just taken this name: nothing but that."""
     now_s = int(context.now_s)
-    return VolumeState(
+    return ResourceState(
         volume_id=subject,
         revision=max(revision, now_s),
         level_since_s=now_s,
@@ -108,13 +108,13 @@ def new_state_of(subject: str, lasting_id: str, context: TickContext, *, revisio
     )
 
 
-def _pending_moves(states: Mapping[str, VolumeState], names: Mapping[str, str]) -> list[_Move]:
+def _pending_moves(states: Mapping[str, ResourceState], names: Mapping[str, str]) -> list[_Move]:
     """The newest state of a database first: an older one of the same is then only removed."""
     renamed = sorted((states[s] for s in find_renamed(states, names)), key=lambda state: -state.revision)
     return [_Move(state, _with_id(state.volume_id, names[state.lasting_id or ""])) for state in renamed]
 
 
-def _is_free(occupant: VolumeState | None, state: VolumeState) -> bool:
+def _is_free(occupant: ResourceState | None, state: ResourceState) -> bool:
     return occupant is None or occupant.lasting_id in (None, state.lasting_id)
 
 
@@ -122,7 +122,7 @@ def _with_id(subject: str, resource_id: str) -> str:
     return f"{resource_id}#{subject.partition('#')[2]}"
 
 
-def _parked_id(state: VolumeState) -> str:
+def _parked_id(state: ResourceState) -> str:
     """No name of a database has capitals, as its DbiResourceId has."""
     return f"{DATABASE_PREFIX}{state.lasting_id}"
 

@@ -31,7 +31,7 @@ from burstwatch.adapters.policy.parameter_store import PolicyParameter
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.ledger.flip_state import Direction, FlipCause
 from burstwatch.core.ledger.ledger import TickKind
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.location import AwsLocation
 from burstwatch.engine.alert_delivery import deliver
 from support.aws.fake_stack import deploy_stack
@@ -353,7 +353,7 @@ def watch_today(cli: CliSession, past: Past, minutes: int = 5) -> CliResult:
     return result
 
 
-def read_states(past: Past) -> dict[str, VolumeState]:
+def read_states(past: Past) -> dict[str, ResourceState]:
     with opened_ledger(past) as ledger:
         return ledger.states()
 
@@ -585,7 +585,7 @@ NEWS = {"unknown_reason": "idle", "unknown_since_s": 80, "unused_since_s": 90}
 
 
 def test_news_in_a_state_are_where_the_first_version_overlooks_them():
-    document = VolumeState.from_document({"volume_id": IN_WINDOW, "revision": 100} | NEWS).to_document()
+    document = ResourceState.from_document({"volume_id": IN_WINDOW, "revision": 100} | NEWS).to_document()
     carrier = {"at_s": 0, "by": "watchdog", "direction": None}
     assert document == {
         "volume_id": IN_WINDOW,
@@ -598,15 +598,15 @@ def test_news_in_a_state_are_where_the_first_version_overlooks_them():
 @pytest.mark.parametrize("used", [{}, {"spent": [{"at_s": 50, "by": "others", "direction": None}]}])
 def test_news_in_a_state_are_read_where_they_are_kept_and_where_they_were_kept_before(used):
     before = {"volume_id": IN_WINDOW, "revision": 100} | NEWS | used
-    state = VolumeState.from_document(before)
+    state = ResourceState.from_document(before)
     assert (state.reading.unknown_reason, state.presence.unused_since_s) == (UnknownReason.IDLE, 90)
     assert [use.at_s for use in state.modifications.used] == [50] * bool(used)
-    assert VolumeState.from_document(json.loads(json.dumps(state.to_document()))) == state
+    assert ResourceState.from_document(json.loads(json.dumps(state.to_document()))) == state
 
 
 def test_a_state_without_news_is_kept_as_the_first_version_keeps_it():
     for document in recorded_states():
-        assert VolumeState.from_document(document).to_document() == document
+        assert ResourceState.from_document(document).to_document() == document
 
 
 def recorded_states() -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from burstwatch.core.ledger.flip_state import (
 )
 from burstwatch.core.ledger.ledger import Change, Delivery, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from support.builders.changes import (
     MAIL,
     SLACK,
@@ -92,7 +92,7 @@ def test_a_state_comes_back_with_every_field_after_reopening(home):
         instance_class="db.m5.large",
         class_since_s=23,
     )
-    bare = VolumeState(volume_id=B, revision=1)
+    bare = ResourceState(volume_id=B, revision=1)
     changes = [Change(volume_id=s.volume_id, expected_revision=None, state=s) for s in (full, bare)]
     assert home.open().commit(changes, channels=[]) == {A, B}
     assert repr(home.open().states()) == repr({A: full, B: bare})

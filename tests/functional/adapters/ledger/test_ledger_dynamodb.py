@@ -10,7 +10,7 @@ from burstwatch.core.errors import LedgerError, PartialCommitError
 from burstwatch.core.ledger.caps import Caps, IntentStatus
 from burstwatch.core.ledger.ledger import Change, Delivery, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from support.builders.changes import (
     MAIL,
     SLACK,
@@ -76,7 +76,7 @@ def consumed_capacity(table, action):
 
 def a_bare_change(volume_id=A, *, expected=None, revision=1):
     """A look that changes nothing but the state."""
-    state = VolumeState(volume_id=volume_id, revision=revision)
+    state = ResourceState(volume_id=volume_id, revision=revision)
     return Change(volume_id=volume_id, expected_revision=expected, state=state)
 
 

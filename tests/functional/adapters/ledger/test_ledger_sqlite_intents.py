@@ -12,7 +12,7 @@ from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.caps import Caps, IntentStatus
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from support.builders.flips import an_intent
 from support.concurrency.race_harness import run_race, start_processes
 
@@ -164,7 +164,7 @@ def test_a_ledger_in_memory_keeps_the_caps_too():
     with SqliteLedger.in_memory() as ledger:
         assert begin(ledger, an_intent(A), volumes=1).status is IntentStatus.RECORDED
         assert begin(ledger, an_intent(B), volumes=1).status is IntentStatus.FLEET_CAP
-        assert ledger.states() == {A: VolumeState(volume_id=A, revision=100, flip=an_intent(A).state.flip)}
+        assert ledger.states() == {A: ResourceState(volume_id=A, revision=100, flip=an_intent(A).state.flip)}
 
 
 def test_a_hold_that_cannot_be_recorded_is_not_placed(ledger):

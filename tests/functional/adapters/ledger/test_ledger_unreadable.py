@@ -13,13 +13,13 @@ from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.guards import hold_refusal
 from burstwatch.core.flips.outcome import OutcomeStatus
-from burstwatch.core.ledger import flip_state, volume_state
+from burstwatch.core.ledger import flip_state, resource_state
 from burstwatch.core.ledger.caps import Caps, IntentStatus
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger import Change, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.ledger.unreadable_item import ItemKind
-from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.engine.flip_executor import execute_flips
 from burstwatch.engine.tick_pass import run_tick
 from support.aws.in_memory_aws import CALM, DRAINING, NOW_S, SILENT, CannedAws, services_with
@@ -478,9 +478,9 @@ def test_every_field_of_a_state_is_read_back():
         (host_stall.StuckTask, host_stall._TASK_READERS, {}),
     ):
         assert {field_names.get(key, key) for key in readers} == kind.__dataclass_fields__.keys()
-    paths = {volume_state.FIELD_PATHS.get(key, key) for key in volume_state._FIELD_READERS}
+    paths = {resource_state.FIELD_PATHS.get(key, key) for key in resource_state._FIELD_READERS}
     grouped_paths = {f"{group}.{name}" for name, group in GROUP_OF_FIELD.items()}
-    assert paths == (VolumeState.__dataclass_fields__.keys() - GROUPS.keys()) | grouped_paths
+    assert paths == (ResourceState.__dataclass_fields__.keys() - GROUPS.keys()) | grouped_paths
 
 
 # Channels and totals

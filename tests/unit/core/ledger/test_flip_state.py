@@ -24,7 +24,7 @@ from burstwatch.core.ledger.flip_state import (
     modifications_within,
     record_modification,
 )
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from support.builders.core_values import GP2, GP3, a_flip, a_state
 from support.builders.states import build_state
 
@@ -130,7 +130,7 @@ def test_what_is_remembered_comes_back_from_its_document_as_it_was(value):
 
 @given(st.one_of(flips, states))
 def test_a_document_does_not_contain_defaults(value):
-    minimal = a_state() if isinstance(value, VolumeState) else a_flip(started_at_s=None, reached_at_s=None)
+    minimal = a_state() if isinstance(value, ResourceState) else a_flip(started_at_s=None, reached_at_s=None)
     required, whole = minimal.to_document().keys(), minimal.to_document(is_whole=True)
     defaults = {key: default for key, default in whole.items() if key not in required}
     assert [
@@ -323,7 +323,7 @@ def test_a_hold_is_released_by_its_volume_also_if_it_is_damaged(volume_id, damag
 
 
 def test_an_absent_field_is_none():
-    assert VolumeState(volume_id="vol-1", revision=1).level_since_s == 0
+    assert ResourceState(volume_id="vol-1", revision=1).level_since_s == 0
     answer = IntentResult(status=IntentStatus.RECORDED)
     assert (answer.volumes, answer.usd_per_month) == (0, 0.0)
 

@@ -20,7 +20,7 @@ from burstwatch.core.ledger.flip_state import (
     ModificationUse,
 )
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import AlertPolicy, FlipPolicy, Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
@@ -338,7 +338,9 @@ def test_an_attached_again_volume_keeps_its_level_while_it_is_too_new():
     assert tracked.state.level is Level.CRITICAL
 
 
-@pytest.mark.parametrize("state", [None, VolumeState(volume_id="vol-0a1", revision=7, level=Level.CRITICAL)])
+@pytest.mark.parametrize(
+    "state", [None, ResourceState(volume_id="vol-0a1", revision=7, level=Level.CRITICAL)]
+)
 def test_a_volume_without_a_basis_to_judge_is_never_healthy(state):
     assert a_decision(an_assessment(GAP), state).level is Level.UNKNOWN
 

@@ -13,7 +13,7 @@ from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import Mode, Policy
@@ -212,9 +212,9 @@ def test_an_alert_about_a_volume_of_an_earlier_version_has_a_resource():
 
 @pytest.mark.parametrize("reason", [UnknownReason.NO_SUCH_BUCKET, UnknownReason.DETAILED_MONITORING])
 def test_the_first_version_can_read_a_state_with_a_reason_that_it_does_not_know(reason):
-    state = VolumeState.from_document(
+    state = ResourceState.from_document(
         {"volume_id": "i-0a1#instance-io", "revision": 7, "unknown_reason": reason, "unknown_since_s": 5}
     )
     document = state.to_document()
     assert "unknown_reason" not in document
-    assert VolumeState.from_document(json.loads(json.dumps(document))) == state
+    assert ResourceState.from_document(json.loads(json.dumps(document))) == state

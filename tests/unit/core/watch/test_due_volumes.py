@@ -2,7 +2,7 @@ import pytest
 
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.ledger.ledger import FleetSnapshot
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.bucket_policy import BucketPolicies
 from burstwatch.core.policy.policy import CadencePolicy, Policy
 from burstwatch.core.watch.due_volumes import DueVolume, due_in_focus, due_in_sweep, fingerprint
@@ -30,7 +30,7 @@ def a_roster(*volumes, tick_s=NOON - TICK_S) -> FleetSnapshot:
     )
 
 
-def a_state(volume_id="vol-watched", **changes) -> VolumeState:
+def a_state(volume_id="vol-watched", **changes) -> ResourceState:
     return build_state(volume_id, 1, **changes)
 
 

@@ -1,4 +1,4 @@
-"""What the ledger remembers of one volume between two polls, in groups; it is stored as one flat document."""
+"""What the ledger remembers of one resource between two polls, in groups; stored as one flat document."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -106,13 +106,14 @@ class ModificationHistory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeState:
-    """What the watchdog knows of a volume with anything going on; a calm volume has no state.
+class ResourceState:
+    """What the watchdog knows of a resource with anything going on; a calm resource has no state.
 
+    ``volume_id`` is the ID of the resource, of whatever kind; ledgers have stored it by this name since 0.1.
     ``revision`` rises with every change. It starts from the time of the poll, so that a state which comes
     back after it was dropped never repeats a revision. ``level`` is the last level judged, never
-    ``unknown``: a volume whose data is missing keeps it. ``next_poll_at_s`` is None while the sweep polls the
-    volume often enough. ``stall`` is the last that its host reported. ``lasting_id`` is what a database keeps
+    ``unknown``: a resource whose data is missing keeps it. ``next_poll_at_s`` is None while the sweep polls
+    it often enough. ``stall`` is the last that its host reported. ``lasting_id`` is what a database keeps
     when it is renamed (DbiResourceId), and ``named_at_s`` when it was first seen under its present name,
     None if it was never seen under another. ``instance_class`` is the class of a database whose bucket it is,
     and ``class_since_s`` when that was first seen, None if it was never seen with another.
@@ -314,7 +315,7 @@ _FIELD_TARGETS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The group and the name of the field of each key."""
 _FIELD_GETTERS: Final = {key: attrgetter(FIELD_PATHS.get(key, key)) for key in _FIELD_READERS}
-_NEW_STATE: Final = VolumeState(volume_id="", revision=0)
+_NEW_STATE: Final = ResourceState(volume_id="", revision=0)
 _DEFAULTS: Final = {
     key: read_field(_NEW_STATE)
     for key, read_field in _FIELD_GETTERS.items()
