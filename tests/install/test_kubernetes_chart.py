@@ -1,8 +1,11 @@
 """The values of the Helm chart: what it accepts, and what its one safety switch needs."""
 
+from datetime import timedelta
+
 import pytest
 import yaml
 
+from burstctl.watch.command import watch
 from burstwatch.adapters.policy.yaml_file import read_policy
 from burstwatch.core.policy.policy import PolicyError
 from support.artefacts import load_artefact_script
@@ -74,6 +77,13 @@ def test_a_text_is_not_a_boolean_even_if_the_schema_is_skipped(value):
         ("region=us_east_1", "at '/region': 'us_east_1' does not match"),
         ("podAnnotations.retries=3", "at '/podAnnotations/retries': got number, want string"),
         ("slackWebhookSecret=true", "at '/slackWebhookSecret': got boolean, want null or string"),
+        ("extraArgs=--every", "at '/extraArgs': got string, want null or array"),
+        ("extraArgs[0]=5", "at '/extraArgs/0': got number, want string"),
+        ("extraArgs[0]=--act", "at '/extraArgs/0': 'not' failed"),
+        ("extraArgs[0]=--metrics-port=80", "at '/extraArgs/0': 'not' failed"),
+        ("extraEnv[0].value=x", "missing property 'name'"),
+        ("extraEnv[0].name=BURSTWATCH_LEDGER", "at '/extraEnv/0/name': 'not' failed"),
+        ("extraEnv[0].name=TZ,extraEnv[0].value=1", "at '/extraEnv/0/value': got number, want string"),
     ],
 )
 def test_a_wrong_value_is_rejected_by_its_name(setting, expected):
@@ -103,6 +113,8 @@ OPTIONAL = (
     "imagePullSecrets",
     "ledger",
     "slackWebhookSecret",
+    "extraArgs",
+    "extraEnv",
     "serviceAccount",
     "resources",
     "podAnnotations",
@@ -173,6 +185,42 @@ def test_ledger_and_policy_are_variables_so_that_commands_in_the_container_use_t
         [folder] = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "policy"]
         assert variables["BURSTWATCH_POLICY"] == f"{folder}/policy.yaml"
         assert not [item for item in container["args"] if item.startswith(("--ledger", "--policy"))]
+
+
+def test_extra_arguments_are_the_last_ones_and_remain_text():
+    settings = ["--set=extraArgs={--ledger,sqlite:/state/ledger.sqlite}", "--set-string=extraArgs[2]=no"]
+    usual = container_of(render())["args"]
+    assert container_of(render(*settings))["args"] == [
+        *usual,
+        "--ledger",
+        "sqlite:/state/ledger.sqlite",
+        "no",
+    ]
+
+
+def test_extra_arguments_are_options_of_watch():
+    """The examples of the values and of docs/container.md."""
+    arguments = container_of(render("--set=extraArgs={--every,5m,--ledger,sqlite:/state/ledger.sqlite}"))[
+        "args"
+    ]
+    context = watch.make_context(arguments[0], arguments[1:])
+    assert context.params["every"] == timedelta(minutes=5)
+
+
+def test_extra_arguments_cannot_let_it_modify_volumes_even_if_the_schema_is_skipped():
+    with pytest.raises(SystemExit, match="extraArgs has --act: give --set act=true"):
+        render("--set=extraArgs={--act}", "--skip-schema-validation")
+
+
+def test_extra_variables_are_added_as_kubernetes_has_them():
+    usual = container_of(render())["env"]
+    settings = ("--set=extraEnv[0].name=TZ,extraEnv[0].value=UTC", "--set=extraEnv[1].name=NODE")
+    source = "--set=extraEnv[1].valueFrom.fieldRef.fieldPath=spec.nodeName"
+    assert container_of(render(*settings, source))["env"] == [
+        *usual,
+        {"name": "TZ", "value": "UTC"},
+        {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+    ]
 
 
 def test_the_keys_of_the_policy_are_checked_by_the_program(tmp_path):

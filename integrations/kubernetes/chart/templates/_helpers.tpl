@@ -17,5 +17,6 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- define "burstwatch.act" -}}
 {{- /* the schema of the values may be skipped, and the text "false" would count as true */ -}}
 {{- if not (kindIs "bool" .Values.act) }}{{ fail "act is not a boolean: give --set act=true or --set act=false" }}{{ end -}}
+{{- if has "--act" (.Values.extraArgs | default list) }}{{ fail "extraArgs has --act: give --set act=true" }}{{ end -}}
 {{ .Values.act }}
 {{- end }}
