@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from hashlib import sha256
 
@@ -50,6 +51,12 @@ def test_the_terraform_archive_has_the_template_where_the_module_looks_for_it(ou
         mode = archive.getinfo("terraform/cloudformation/upload.sh").external_attr >> 16
     assert {"terraform/main.tf", "terraform/cloudformation/burstwatch.template.json"} <= names
     assert mode & 0o111
+
+
+def test_the_chart_refers_to_no_page_that_its_archive_lacks(out):
+    with tarfile.open(out / "burstwatch-1.2.3-chart.tgz") as archive:
+        texts = [archive.extractfile(member).read().decode() for member in archive if member.isfile()]
+    assert [re.findall(r"\S+\.md\b|\bdocs/\S+", text) for text in texts] == [[]] * 5
 
 
 def test_every_file_is_in_the_checksums_and_in_the_provenance(out, tmp_path, monkeypatch):
