@@ -3,15 +3,17 @@
 python -m infra.dependencies      builds it, unless it is there and made of the pinned versions
 """
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 ROOT: Final = Path(__file__).parents[1]
 REQUIREMENTS_FILE: Final = ROOT / "infra" / "layer.txt"
@@ -36,6 +38,15 @@ class LayerError(Exception):
     """The layer cannot be built; says why, and what to do."""
 
 
+class Wheel(NamedTuple):
+    """What pip installed into a layer; the checksum is one of those pinned."""
+
+    name: str
+    version: str
+    file_name: str
+    sha256: str
+
+
 def layer_folder(architecture: str) -> Path:
     """The folder of the layer for functions of this architecture."""
     return (
@@ -56,13 +67,27 @@ def ensure_layer(architecture: str = DEFAULT_ARCHITECTURE) -> Path:
     if not (layer.is_dir() and fingerprint_file.is_file() and fingerprint_file.read_text() == fingerprint):
         layer.parent.mkdir(exist_ok=True)
         with TemporaryDirectory(dir=layer.parent, prefix="building-") as scratch:
-            build_layer(Path(scratch) / "layer", architecture)
+            wheels = build_layer(Path(scratch) / "layer", architecture)
             _replace(layer, Path(scratch))
+        _wheels_file(layer).write_text(json.dumps(wheels))
         fingerprint_file.write_text(fingerprint)
     return layer
 
 
-def build_layer(folder: Path, architecture: str = DEFAULT_ARCHITECTURE) -> None:
+def layer_wheels(architecture: str = DEFAULT_ARCHITECTURE) -> list[Wheel]:
+    """What the layer is made of.
+
+    Raises:
+        LayerError: it cannot be built.
+    """
+    return [Wheel(*fields) for fields in json.loads(_wheels_file(ensure_layer(architecture)).read_text())]
+
+
+def _wheels_file(layer: Path) -> Path:
+    return layer.with_name(f"{layer.name}.wheels.json")  # beside the layer, which is deployed as it is
+
+
+def build_layer(folder: Path, architecture: str = DEFAULT_ARCHITECTURE) -> list[Wheel]:
     """Install the pinned versions, for the functions' platform, and take away what they never read.
 
     The same pins give the same bytes, so that a deploy of the same thing changes nothing.
@@ -70,7 +95,7 @@ def build_layer(folder: Path, architecture: str = DEFAULT_ARCHITECTURE) -> None:
     Raises:
         LayerError: pip fails, and says why.
     """
-    packages = folder / "python"
+    packages, report = folder / "python", folder.with_name("pip-report.json")
     command = [
         sys.executable,
         "-m",
@@ -96,7 +121,10 @@ def build_layer(folder: Path, architecture: str = DEFAULT_ARCHITECTURE) -> None:
         str(REQUIREMENTS_FILE),
     ]
     result = subprocess.run(  # noqa: S603 - our own words
-        [*command, *options, "--target", str(packages)], capture_output=True, text=True, check=False
+        [*command, *options, "--target", str(packages), "--report", str(report)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if result.returncode:
         raise LayerError(
@@ -107,6 +135,20 @@ def build_layer(folder: Path, architecture: str = DEFAULT_ARCHITECTURE) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
+    return _installed_wheels(report)
+
+
+def _installed_wheels(report: Path) -> list[Wheel]:
+    """What pip says that it installed; Source: pip's "Installation Report", version 1."""
+    return [
+        Wheel(
+            installed["metadata"]["name"],
+            installed["metadata"]["version"],
+            PurePosixPath(unquote(urlsplit(installed["download_info"]["url"]).path)).name,
+            installed["download_info"]["archive_info"]["hashes"]["sha256"],
+        )
+        for installed in json.loads(report.read_text(encoding="utf-8"))["install"]
+    ]
 
 
 def _replace(layer: Path, scratch: Path) -> None:

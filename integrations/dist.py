@@ -29,7 +29,8 @@ from tempfile import TemporaryDirectory
 from integrations.container import build as container
 
 from infra.archive import write_zip
-from infra.dependencies import LAYER_FOLDER
+from infra.config import read_stage
+from infra.dependencies import PLATFORMS, layer_folder, layer_wheels
 
 ROOT = Path(__file__).resolve().parents[1]
 TERRAFORM = ROOT / "integrations" / "terraform"
@@ -94,7 +95,7 @@ def build_all(folder: Path, stage: Path | None) -> None:
         _step("CloudFormation template", lambda: build_template(scratch / "cloudformation", stage))
         _step("archives", lambda: build_archives(out, scratch / "cloudformation", version))
         _step("container image", lambda: build_image(out, scratch, version))
-        describe(out, version, checkout)
+        describe(out, version, checkout, stage)
         shutil.rmtree(folder, ignore_errors=True)
         out.rename(folder)
 
@@ -214,31 +215,44 @@ def read_checkout() -> Checkout:
     )
 
 
-def describe(out: Path, version: str, checkout: Checkout) -> None:
+def describe(out: Path, version: str, checkout: Checkout, stage: Path | None) -> None:
     """Write the bill of the functions, the provenance and the checksums."""
     bill = container.bill_of_materials(list(layer_components()), version, kind="application")
     write_json(out / f"burstwatch-{version}-functions.cdx.json", bill)
     checksums = {path.name: container.sha256(path.read_bytes()) for path in sorted(out.iterdir())}
-    write_json(out / PROVENANCE, provenance(checksums, checkout))
+    write_json(out / PROVENANCE, provenance(checksums, checkout, stage))
     checksums[PROVENANCE] = container.sha256((out / PROVENANCE).read_bytes())
     lines = [f"{checksum}  {name}\n" for name, checksum in sorted(checksums.items())]
     (out / CHECKSUMS).write_text("".join(lines))
 
 
 def layer_components() -> Iterator[container.Component]:
-    """What the deployed functions import, from the layer of the template."""
-    installed = distributions(path=[str(LAYER_FOLDER / "python")])
-    for distribution in sorted(installed, key=lambda distribution: distribution.name.lower()):
+    """What the deployed functions import, from the layer of the template: each wheel of each architecture."""
+    wheels = {wheel for architecture in PLATFORMS for wheel in layer_wheels(architecture)}
+    installed = distributions(path=[str(layer_folder(architecture) / "python") for architecture in PLATFORMS])
+    licenses = {distribution.name: container.license_of(distribution.metadata) for distribution in installed}
+    for wheel in sorted(wheels, key=lambda wheel: (wheel.name.lower(), wheel.file_name)):
         yield container.Component(
-            name=distribution.name,
-            version=distribution.version,
-            purl=f"pkg:pypi/{distribution.name.lower().replace('_', '-')}@{distribution.version}",
-            license=container.license_of(distribution.metadata),
+            name=wheel.name,
+            version=wheel.version,
+            purl=f"{container.python_purl(wheel.name, wheel.version)}?file_name={wheel.file_name}",
+            license=licenses[wheel.name],
+            sha256=wheel.sha256,
         )
 
 
-def provenance(checksums: dict[str, str], checkout: Checkout) -> dict[str, object]:
-    """From which commit and packages they were built, as in-toto and SLSA have it, without a time."""
+def provenance(checksums: dict[str, str], checkout: Checkout, stage: Path | None) -> dict[str, object]:
+    """From which commit, packages and stage they were built, as in-toto and SLSA have it, without a time.
+
+    Files from outside have only their names, so that the same files in another folder give the same.
+    """
+    files = [
+        *((name, ROOT / name) for name in LOCK_FILES),
+        *((path.name, path) for path in sorted(container.PACKAGES.glob("*.deb"))),
+    ]
+    if stage is not None:
+        configuration, _ = read_stage(stage)
+        files += [(path.name, path) for path in (stage, configuration.policy)]
     return {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{"name": name, "digest": {"sha256": checksum}} for name, checksum in checksums.items()],
@@ -246,7 +260,10 @@ def provenance(checksums: dict[str, str], checkout: Checkout) -> dict[str, objec
         "predicate": {
             "buildDefinition": {
                 "buildType": BUILD_TYPE,
-                "externalParameters": {"command": "make dist"},
+                "externalParameters": {
+                    "command": "make dist",
+                    **({"stage": stage.name} if stage is not None else {}),
+                },
                 "internalParameters": {
                     "python": platform.python_version(),
                     "uncommittedChanges": checkout.has_uncommitted_changes,
@@ -254,12 +271,8 @@ def provenance(checksums: dict[str, str], checkout: Checkout) -> dict[str, objec
                 "resolvedDependencies": [
                     {"name": "checkout", "digest": {"gitCommit": checkout.commit}},
                     *(
-                        {"name": name, "digest": {"sha256": container.sha256((ROOT / name).read_bytes())}}
-                        for name in LOCK_FILES
-                    ),
-                    *(
-                        {"name": path.name, "digest": {"sha256": container.sha256(path.read_bytes())}}
-                        for path in sorted(container.PACKAGES.glob("*.deb"))
+                        {"name": name, "digest": {"sha256": container.sha256(path.read_bytes())}}
+                        for name, path in files
                     ),
                 ],
             },

@@ -34,6 +34,7 @@ from email.parser import BytesParser
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from types import CodeType
+from urllib.parse import quote
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -134,8 +135,8 @@ class Component:
     version: str
     purl: str
     license: str
-    sha256: str | None = None
-    """Of the package; None if only its files are there."""
+    sha256: str
+    """Of the package."""
 
 
 def main() -> int:
@@ -391,7 +392,7 @@ def debian_component(path: Path, architecture: str) -> Component:
     return Component(
         name=name,
         version=version,
-        purl=f"pkg:deb/debian/{name}@{version}?arch={architecture}&distro=bookworm",
+        purl=f"pkg:deb/debian/{name}@{quote(version, safe=':')}?arch={architecture}&distro=bookworm",
         license=f"see /usr/share/doc/{name}/copyright",
         sha256=sha256(path.read_bytes()),
     )
@@ -405,10 +406,19 @@ def wheel_component(path: Path) -> Component:
     return Component(
         name=metadata["Name"],
         version=metadata["Version"],
-        purl=f"pkg:pypi/{metadata['Name'].lower().replace('_', '-')}@{metadata['Version']}",
+        purl=python_purl(metadata["Name"], metadata["Version"]),
         license=license_of(metadata),
         sha256=sha256(path.read_bytes()),
     )
+
+
+def python_purl(name: str, version: str) -> str:
+    """The package URL of a Python package.
+
+    >>> python_purl("markdown_it_py", "4.3.0")
+    'pkg:pypi/markdown-it-py@4.3.0'
+    """
+    return f"pkg:pypi/{name.lower().replace('_', '-')}@{version}"
 
 
 def license_of(metadata: Message) -> str:
@@ -438,7 +448,7 @@ def bill_of_materials(
                 "version": component.version,
                 "purl": component.purl,
                 "licenses": [{"license": {"name": component.license}}],
-                **({"hashes": [{"alg": "SHA-256", "content": component.sha256}]} if component.sha256 else {}),
+                "hashes": [{"alg": "SHA-256", "content": component.sha256}],
             }
             for component in components
         ],

@@ -14,6 +14,7 @@ from hashlib import sha256
 import pytest
 from integrations import dist
 
+from support.artefacts import assert_bill_is_complete
 from support.paths import ROOT
 
 
@@ -62,7 +63,7 @@ def test_the_chart_refers_to_no_page_that_its_archive_lacks(out):
 def test_every_file_is_in_the_checksums_and_in_the_provenance(out, tmp_path, monkeypatch):
     monkeypatch.setattr(dist.container, "PACKAGES", tmp_path)
     (tmp_path / "libc6_2.36_amd64.deb").write_bytes(b"what apt offered")
-    dist.describe(out, "1.2.3", dist.read_checkout())
+    dist.describe(out, "1.2.3", dist.read_checkout(), None)
     checked = subprocess.run(
         ["sha256sum", "--check", dist.CHECKSUMS], cwd=out, capture_output=True, check=True
     )
@@ -79,6 +80,23 @@ def test_every_file_is_in_the_checksums_and_in_the_provenance(out, tmp_path, mon
     assert {lock["name"] for lock in locks} == set(dist.LOCK_FILES)
     digest = sha256(b"what apt offered").hexdigest()
     assert package == {"name": "libc6_2.36_amd64.deb", "digest": {"sha256": digest}}
+
+
+def test_the_provenance_has_the_stage_file_and_its_policy(out, tmp_path, monkeypatch):
+    """By their names, because the same files elsewhere give the same artefacts."""
+    monkeypatch.setattr(dist.container, "PACKAGES", tmp_path)
+    stage, policy = tmp_path / "production.yaml", tmp_path / "prod" / "limits.yaml"
+    policy.parent.mkdir()
+    policy.write_text("version: 1\n")
+    stage.write_text("flips: false\npolicy: prod/limits.yaml\n")
+    dist.describe(out, "1.2.3", dist.read_checkout(), stage)
+    definition = json.loads((out / dist.PROVENANCE).read_text())["predicate"]["buildDefinition"]
+    assert definition["externalParameters"] == {"command": "make dist", "stage": "production.yaml"}
+    assert definition["resolvedDependencies"][-2:] == [
+        {"name": name, "digest": {"sha256": sha256(path.read_bytes()).hexdigest()}}
+        for name, path in (("production.yaml", stage), ("limits.yaml", policy))
+    ]
+    assert str(tmp_path) not in json.dumps(definition)
 
 
 @pytest.mark.parametrize("is_changed", [False, True])
@@ -100,11 +118,25 @@ def test_the_provenance_has_whether_the_checkout_had_uncommitted_changes(tmp_pat
 
 
 def test_the_bill_of_the_functions_lists_what_is_pinned_for_them():
-    pinned = dict(re.findall(r"^([\w-]+)==(\S+)", (ROOT / "infra" / "layer.txt").read_text(), re.MULTILINE))
-    listed = {component.name.lower().replace("_", "-"): component for component in dist.layer_components()}
-    assert {name.lower() for name in pinned} == set(listed)
-    assert all(component.version == pinned[name] for name, component in listed.items())
-    assert all(component.license for component in listed.values())
+    """One wheel of each, or one for each architecture, by a checksum of the lock file."""
+    text = (ROOT / "infra" / "layer.txt").read_text()
+    pinned = {
+        (name.lower(), version): set(re.findall(r"sha256:(\w+)", hashes))
+        for name, version, hashes in re.findall(r"(?ms)^([\w-]+)==(\S+)(.*?)(?=^\S|\Z)", text)
+    }
+    components = list(dist.layer_components())
+    listed = [(component.name.lower().replace("_", "-"), component.version) for component in components]
+    assert set(listed) == set(pinned)
+    assert all(component.sha256 in pinned[key] for key, component in zip(listed, components, strict=True))
+    wrapt = [component.purl for component in components if component.name == "wrapt"]
+    assert {re.search("aarch64|x86_64", purl)[0] for purl in wrapt} == {"aarch64", "x86_64"}
+
+
+def test_each_component_of_the_functions_has_all_that_a_bill_needs(out, tmp_path, monkeypatch):
+    monkeypatch.setattr(dist.container, "PACKAGES", tmp_path)
+    dist.describe(out, "1.2.3", dist.read_checkout(), None)
+    components = json.loads((out / "burstwatch-1.2.3-functions.cdx.json").read_text())["components"]
+    assert_bill_is_complete(components)
 
 
 def test_a_folder_with_other_files_is_not_emptied(tmp_path):
