@@ -219,9 +219,10 @@ cloudformation: setup
 dist: setup
 	$(BIN)/python -m integrations.dist $(if $(STAGE),--stage $(STAGE))
 
-# checks what is committed, builds it in dist/, and prints the commands that publish it
+# checks what is committed, builds it in dist/, and prints the commands that publish it; `make release DRY_RUN=1` only
+# prints them, and what is lacking
 release: setup
-	.ci/release
+	.ci/release $(if $(DRY_RUN),--dry-run)
 
 lock: setup
 	$(BIN)/uv pip compile --quiet --universal --all-extras $(addprefix --group ,functions synth lab development site) \

@@ -1,10 +1,12 @@
 """What a release refuses before it checks or builds anything."""
 
 import os
+import re
 import shutil
 import subprocess
 
 import pytest
+from integrations import dist
 
 from support.paths import ROOT
 
@@ -38,10 +40,10 @@ def commit(folder):
     git(folder, "commit", "--quiet", "--message", "all: change")
 
 
-def release(folder):
+def release(folder, *options):
     # as from a shell, although `make` may run this test
     env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    command = [folder / ".ci" / "release"]
+    command = [folder / ".ci" / "release", *options]
     ended = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     return ended.returncode, ended.stdout, ended.stderr
 
@@ -50,6 +52,46 @@ def assert_refused(folder, message):
     code, out, error = release(folder)
     assert (code, out) == (2, "")
     assert message in error
+
+
+def test_all_that_is_lacking_is_named_at_once(repository):
+    write(repository, "CHANGELOG.md", CHANGELOG.replace("## Unreleased\n", "## Unreleased\n\n- One more.\n"))
+    assert_refused(repository, "uncommitted changes")
+    assert_refused(repository, "entries below 'Unreleased'")
+    assert_refused(repository, "'make release DRY_RUN=1' prints what would be published")
+
+
+def test_a_dry_run_explains_the_publication_and_what_is_lacking_and_builds_nothing(repository):
+    code, out, error = release(repository, "--dry-run")
+    assert (code, error) == (0, "")
+    assert "Nothing is lacking: run make release." in out
+    write(repository, "new.py", "")
+    code, out, error = release(repository, "--dry-run")
+    assert (code, error) == (0, "")
+    assert "Lacking: there are uncommitted changes; commit or remove them.\n" in out
+    assert "git push origin main v1.2.0" in out
+    assert not (repository / "build").exists()
+
+
+def test_the_explanation_names_every_file_of_make_dist(repository):
+    source = (ROOT / "integrations" / "dist.py").read_text()
+    names = [
+        name.replace("{version}", "1.2.0") for name in re.findall(r'"(burstwatch-{version}.+?)"', source)
+    ]
+    assert len(names) == 6
+    _, out, _ = release(repository, "--dry-run")
+    for name in (*names, "-py3-none-any.whl", ".tar.gz", ".deb", ".rpm", dist.PROVENANCE, dist.CHECKSUMS):
+        assert name in out
+
+
+def test_what_was_built_is_explained_and_has_its_notes(repository):
+    write(repository, "Makefile", "check dist:\n\t@mkdir -p build dist\n")
+    write(repository, ".gitignore", "build\ndist\n")
+    commit(repository)
+    code, out, error = release(repository)
+    assert (code, error) == (0, "")
+    assert "Version 1.2.0 is ready in dist/.\nTo publish version 1.2.0:\n" in out
+    assert (repository / "build" / "release-notes.md").read_text() == "\n- A change.\n\n"
 
 
 def test_nothing_is_built_if_the_check_fails(repository):
