@@ -192,7 +192,7 @@ def _drain_forms(decision: Decision, now_s: float) -> tuple[str, ...]:
     if empty_s is None:
         estimate = describe_trend(forecast.drain_per_s)
     elif empty_s <= 0:
-        return ("credits exhausted" if decision.is_changing else "now",)
+        return ("credits exhausted", "exhausted") if decision.is_changing else ("now",)
     else:
         estimate = format_relative_time(now_s + empty_s, now_s)
         short = (f"in {format_rounded_duration(empty_s)}",)
@@ -212,7 +212,7 @@ def _refill_forms(decision: Decision) -> tuple[str, ...]:
     missing_for_recovery = bucket.credits_in(_RECOVERED_PCT) - credits_left
     if decision.level is Level.EXHAUSTED and missing_for_recovery > 0:
         recovery = f"{_RECOVERED_PCT:g} % in {format_rounded_duration(missing_for_recovery / rate)}"
-        return f"empty, refilling ({recovery})", "empty, refilling"
+        return f"empty, refilling ({recovery})", "empty, refilling", "refilling"
     full = format_rounded_duration((bucket.capacity - credits_left) / rate)
     return f"refilling, full in {full}", "refilling"
 

@@ -11,7 +11,7 @@ from burstwatch.core.text import display_width, format_count, format_duration, f
 Line = list[StyledText]
 
 MIN_COLUMNS: Final = 40
-MIN_LINES: Final = 10
+MIN_LINES: Final = 5
 _GAP: Final = "  "
 _LEVEL_COLUMNS: Final = 9  # "exhausted"
 _ID_COLUMNS: Final = 21  # of a volume
@@ -19,7 +19,11 @@ _WIDE_ID_COLUMNS: Final = 44  # with a name beside the ID
 _WIDE_COLUMNS: Final = 110
 _BALANCE_COLUMNS: Final = 7  # "100.0 %"
 _SPARKLINE_COLUMNS: Final = 16
-_SPARKLINE_FROM_COLUMNS: Final = 75  # leaves 12 for the forecast
+_FORECAST_COLUMNS: Final = 15  # "no steady drain"
+_LEVEL_FROM_COLUMNS: Final = 51  # leaves 12 for the name and 15 for the forecast
+_SPARKLINE_FROM_COLUMNS: Final = 78  # leaves 15 for the forecast
+_ALL_FROM_LINES: Final = 10
+"""A lower terminal has neither the counts, the titles and a note nor the details of the selected resource."""
 _PROBLEMS_SHARE: Final = 5
 """Problems take at most one line of five, so that the list stays visible."""
 
@@ -46,21 +50,22 @@ _HELP: Final = (
     ("r", "read now"),
     ("q, ctrl-c", "quit"),
 )
+_HELP_KEYS_COLUMNS: Final = 16
 
 
 def page_rows(view: View, width: int, height: int) -> int:
     """How many resources a frame has room for."""
-    return max(1, height - len(_head(view, 0.0, width, height)) - len(_foot(view, width)))
+    return max(1, height - len(_head(view, 0.0, width, height)) - len(_foot(view, width, height)))
 
 
 def render_frame(view: View, *, now_s: float, width: int, height: int) -> list[Line]:
     """The lines of a terminal of this size; only the resources on it are put into words."""
     if width < MIN_COLUMNS or height < MIN_LINES:
-        return [[StyledText(truncate(f"needs {MIN_COLUMNS} x {MIN_LINES}", width))]]
-    head, foot = _head(view, now_s, width, height), _foot(view, width)
+        return [[StyledText(truncate(f"needs {MIN_COLUMNS} x {MIN_LINES}; q quits", width))]]
+    head, foot = _head(view, now_s, width, height), _foot(view, width, height)
     room = height - len(head) - len(foot)
     if view.is_help_shown:
-        body = [[StyledText(f"{keys:<16}", "bold"), StyledText(text)] for keys, text in _HELP]
+        body = _help_lines(width)
     else:
         first = view.position // room * room
         body = [
@@ -69,6 +74,15 @@ def render_frame(view: View, *, now_s: float, width: int, height: int) -> list[L
         ] or [[StyledText(_empty_text(view), "dim")]]
     body = body[:room]
     return [_cut(line, width) for line in [*head, *body, *[[]] * (room - len(body)), *foot]]
+
+
+def _help_lines(width: int) -> list[Line]:
+    """What each key does, on more lines if the terminal is narrow."""
+    return [
+        [StyledText(f"{'' if index else keys:<{_HELP_KEYS_COLUMNS}}", "bold"), StyledText(text)]
+        for keys, meaning in _HELP
+        for index, text in enumerate(wrap(meaning.split(), width - _HELP_KEYS_COLUMNS))
+    ]
 
 
 def _empty_text(view: View) -> str:
@@ -84,11 +98,14 @@ def _empty_text(view: View) -> str:
 
 def _head(view: View, now_s: float, width: int, height: int) -> list[Line]:
     reading = view.reading
+    problems = _problem_lines(view, width, height // _PROBLEMS_SHARE)
+    if height < _ALL_FROM_LINES:
+        return [_status_line(view, now_s, width), *problems]
     counts = [f"{count:,} {level}" for level, count in reading.level_counts.items()] if reading else []
     return [
         _status_line(view, now_s, width),
         [StyledText(_join_fitting(counts, width))],
-        *_problem_lines(view, width, height // _PROBLEMS_SHARE),
+        *problems,
         *([StyledText(sanitise(note, width), "dim")] for note in (reading.notes[:1] if reading else ())),
         _title_line(width),
     ]
@@ -99,7 +116,7 @@ def _status_line(view: View, now_s: float, width: int) -> Line:
     reading = view.reading
     age_s = None if view.read_at_s is None else now_s - view.read_at_s
     if view.is_paused(now_s):
-        freshness, style = "PAUSED: no key for an hour. Press any key", _ALARM
+        freshness, style = "PAUSED: no key for an hour. Press one", _ALARM
     elif age_s is not None and age_s > _STALE_AFTER * view.every_s:
         freshness, style = f"OUT OF DATE: read {format_duration(age_s)} ago", _ALARM
     elif age_s is not None:
@@ -142,7 +159,7 @@ def _problem_lines(view: View, width: int, limit: int) -> list[Line]:
     return [[StyledText(line, _ALARM)] for line in lines]
 
 
-def _foot(view: View, width: int) -> list[Line]:
+def _foot(view: View, width: int, height: int) -> list[Line]:
     """The selected resource in detail, and the keys, the filter or a message."""
     if view.is_typing:
         last = StyledText(f"filter: {sanitise(view.filter_text, 200) if view.filter_text else ''}_", "bold")
@@ -154,20 +171,22 @@ def _foot(view: View, width: int) -> list[Line]:
         label = f"[{sanitise(filter_label, 40)}]{_GAP}" if filter_label else ""
         keys = (keys for keys in _FOOTERS if display_width(label + keys) <= width)
         last = StyledText(label + next(keys, _FOOTERS[-1]), "dim")
-    return [[StyledText(_details(view.selected, width), "bold")], [last]]
+    details = [[StyledText(_details(view.selected, width), "bold")]] if height >= _ALL_FROM_LINES else []
+    return [*details, [last]]
 
 
 def _details(item: Item | None, width: int) -> str:
     if item is None:
         return ""
     row = item.row
-    parts = [row.resource_id, row.name(None), row.size, row.flip, row.mode, row.place, row.bucket]
-    return _join_fitting([*parts[:5], row.flow(width), *parts[5:]], width)
+    level = "" if _has_level(width) else row.level
+    parts = [level, row.resource_id, row.name(None), row.size, row.flip, row.mode]
+    return _join_fitting([*parts, row.flow(width), row.place, row.bucket], width)
 
 
 def _title_line(width: int) -> Line:
     titles = [
-        _fill("LEVEL", _LEVEL_COLUMNS),
+        *([_fill("LEVEL", _LEVEL_COLUMNS)] if _has_level(width) else []),
         _fill("RESOURCE", _id_columns(width)),
         "BALANCE",
         *([_fill("HISTORY", _SPARKLINE_COLUMNS)] if _has_sparkline(width) else []),
@@ -179,17 +198,20 @@ def _title_line(width: int) -> Line:
 def _row_line(item: Item, width: int, *, is_selected: bool) -> Line:
     """On a narrow terminal a name in place of the ID: the lines below have the ID of the selected one."""
     row = item.row
-    balance = "" if row.balance_pct is None else format_percent(row.balance_pct)
-    name = row.name(_ID_COLUMNS)
+    id_columns = _id_columns(width)
+    name = row.name(min(id_columns, _ID_COLUMNS))
     label = f"{row.resource_id}{_GAP}{name}" if width >= _WIDE_COLUMNS else name or row.resource_id
-    forecast = row.forecast(width - _columns_before_forecast(width))
     cells = [
-        StyledText(_fill(row.level, _LEVEL_COLUMNS), row.style),
-        StyledText(_fill(label, _id_columns(width))),
-        StyledText(f"{balance:>{_BALANCE_COLUMNS}}", row.style),
-        *([StyledText(_fill(item.sparkline, _SPARKLINE_COLUMNS))] if _has_sparkline(width) else []),
-        StyledText(forecast, "" if row.is_alerting else "dim"),
+        *([StyledText(_fill(row.level, _LEVEL_COLUMNS), row.style)] if _has_level(width) else []),
+        StyledText(_fill(label, id_columns)),
     ]
+    if row.balance_pct is not None or _has_sparkline(width):
+        balance = "" if row.balance_pct is None else format_percent(row.balance_pct)
+        cells.append(StyledText(f"{balance:>{_BALANCE_COLUMNS}}", row.style))
+    if _has_sparkline(width):
+        cells.append(StyledText(_fill(item.sparkline, _SPARKLINE_COLUMNS)))
+    room = width - sum(len(_GAP) + display_width(cell.text) for cell in cells) - len(_GAP)
+    cells.append(StyledText(row.forecast(room), "" if row.is_alerting else "dim"))
     line = [StyledText("> " if is_selected else "  ")]
     for cell in cells:
         line += [cell, StyledText(_GAP)]
@@ -198,13 +220,17 @@ def _row_line(item: Item, width: int, *, is_selected: bool) -> Line:
 
 
 def _id_columns(width: int) -> int:
-    return _WIDE_ID_COLUMNS if width >= _WIDE_COLUMNS else _ID_COLUMNS
+    """As many as leave the balance and the shortest forecast whole."""
+    if width >= _WIDE_COLUMNS:
+        return _WIDE_ID_COLUMNS
+    others = [_BALANCE_COLUMNS, _FORECAST_COLUMNS, *([_LEVEL_COLUMNS] if _has_level(width) else [])]
+    room = width - sum(others) - (len(others) + 1) * len(_GAP)
+    return min(_ID_COLUMNS, room)
 
 
-def _columns_before_forecast(width: int) -> int:
-    columns = [_LEVEL_COLUMNS, _id_columns(width), _BALANCE_COLUMNS]
-    columns += [_SPARKLINE_COLUMNS] if _has_sparkline(width) else []
-    return len(_GAP) + sum(columns) + len(columns) * len(_GAP)
+def _has_level(width: int) -> bool:
+    """Whether there is room for it; below that, the styles and the selected resource's details show it."""
+    return width >= _LEVEL_FROM_COLUMNS
 
 
 def _has_sparkline(width: int) -> bool:

@@ -1,8 +1,12 @@
 """A frame of the live view: what is on it, and that it fits any terminal."""
 
+import re
+from functools import partial
+
 import pytest
 
 from burstctl.cli.styled_text import to_plain_text
+from burstctl.render.table import fit, truncate
 from burstctl.top.frame import page_rows, render_frame
 from burstctl.top.view import FleetReading, View, begin_read, end_read, make_reading, press
 from burstwatch.core.errors import Problem
@@ -50,14 +54,64 @@ def test_sixty_columns_do_without_the_sparkline():
     assert lines[-1] == "enter explain  p plan  h hold  / filter  ? help  q quit"
 
 
+def test_forty_columns_have_the_balance_and_the_time_and_below_them_the_level():
+    lines = text_of(a_view(reading=a_fleet_reading(3)), width=40, height=10)
+
+    assert lines[2:5] == [
+        "  RESOURCE      BALANCE  EMPTY UTC",
+        "> ci-7           20.0 %  in 6 min",
+        "  vol-0000000…  100.0 %  not draining",
+    ]
+    assert lines[-2:] == ["critical  vol-0123456789abcdef0  ci-7", "? help  q quit"]
+
+
+FORMS = [
+    ("in 999 d (12:05 Mon), not before 12:03", "in 999 d (12:05 Mon)", "in 999 d"),
+    ("empty, refilling (5 % in 10 min)", "empty, refilling", "refilling"),
+    ("no steady drain",),
+    ("not draining",),
+    ("now",),
+]
+
+
+@pytest.mark.parametrize("width", range(40, 131))
+@pytest.mark.parametrize("forms", FORMS)
+def test_a_balance_and_a_time_are_whole_at_every_width(width, forms):
+    names = {"name": lambda columns: truncate("production-database-primary", columns or 80)}
+    item = an_item("vol-0123456789abcdef0", level="exhausted", forecast=partial(fit, forms), **names)
+
+    row = text_of(a_view(reading=a_reading(item)), width=width)[3]
+
+    assert re.search(r"(production-.*|…)  100\.0 %  ", row)
+    assert row.rpartition("  ")[2] in forms
+    assert ("exhausted" in row) == (width >= 51)
+
+
+@pytest.mark.parametrize("width", [40, 50, 51, 60, 77])
+def test_without_a_balance_its_column_is_for_the_reason(width):
+    forms = ("could not be read; was critical", "could not be read")
+    item = an_item("vol-1", level="unknown", balance_pct=None, forecast=partial(fit, forms))
+
+    assert text_of(a_view(reading=a_reading(item)), width=width)[3].rpartition("  ")[2] in forms
+
+
+def test_five_lines_have_the_age_three_resources_and_the_keys():
+    lines = text_of(a_view(reading=a_fleet_reading(9)), height=5)
+
+    assert [line.split("  ")[0] for line in lines[:1]] == ["read 14 s ago"]
+    assert [line[:6] for line in lines[1:4]] == ["> crit", "  ok  ", "  ok  "]
+    assert lines[4].endswith("q quit")
+    assert page_rows(a_view(reading=a_fleet_reading(9)), 80, 5) == 3
+
+
 def test_a_wide_terminal_has_the_id_and_the_name():
     lines = text_of(a_view(reading=a_fleet_reading(3)), width=120, height=10)
 
     assert "critical   vol-0123456789abcdef0  ci-7  " in lines[3]
 
 
-@pytest.mark.parametrize("width", [10, 40, 41, 60, 74, 75, 80, 109, 110, 250])
-@pytest.mark.parametrize("height", [5, 10, 24, 80])
+@pytest.mark.parametrize("width", [10, 40, 41, 50, 51, 60, 77, 78, 80, 109, 110, 250])
+@pytest.mark.parametrize("height", [4, 5, 9, 10, 24, 80])
 @pytest.mark.parametrize("keys", [(), ("?",), ("/", *"no such name"), ("G",), ("tab",)])
 def test_a_frame_fits_its_terminal(width, height, keys):
     hold = Hold(volume_id=None, by="ben", reason="INC-42", placed_at_s=0, until_s=int(at("13:00")))
@@ -67,7 +121,7 @@ def test_a_frame_fits_its_terminal(width, height, keys):
     lines = render_frame(view, now_s=14.0, width=width, height=height)
 
     assert max(sum(display_width(part.text) for part in line) for line in lines) <= width
-    assert len(lines) == (height if width >= 40 and height >= 10 else 1)
+    assert len(lines) == (height if width >= 40 and height >= 5 else 1)
 
 
 def test_wide_characters_are_counted_by_their_columns():
@@ -122,7 +176,7 @@ def test_what_could_not_be_read_is_marked_and_counted():
         (View(every_s=60), 3.0, "nothing was read yet"),
         (a_view(), 14.0, "read 14 s ago"),
         (a_view(), 200.0, "OUT OF DATE: read 3 min ago"),
-        (a_view(), 3_700.0, "PAUSED: no key for an hour. Press any key"),
+        (a_view(), 3_700.0, "PAUSED: no key for an hour. Press one"),
     ],
 )
 def test_the_first_line_begins_with_the_age(view, now_s, first):
@@ -153,3 +207,11 @@ def test_the_help_lists_every_key():
     text = "\n".join(text_of(a_view("?"), height=24))
 
     assert all(word in text for word in ("explain", "--dry-run", "hold", "tab", "escape", "quit"))
+
+
+def test_the_help_is_wrapped_on_a_narrow_terminal():
+    lines = text_of(a_view("?"), width=40, height=40)
+
+    at = lines.index("j, k, arrows    select the next, the")
+    assert lines[at + 1] == f"{'':16}previous resource"
+    assert not [line for line in lines if "…" in line]

@@ -14,6 +14,7 @@ import pytest
 
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.file_system import LabFileSystem
+from burstwatch.core.text import display_width
 from support.cli_session import add_calm, add_critical, add_exhausted, count_modify_calls
 from support.paths import ROOT
 
@@ -281,15 +282,41 @@ def test_a_read_that_fails_is_marked_and_exits_1(cli, lab):
         assert terminal.wait_for_end() == 1
 
 
-@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
 def test_without_colours_and_on_narrow_terminals_it_has_the_same_words(cli, lab, columns):
-    add_exhausted(lab)
+    volume = add_exhausted(lab)
     with Terminal(cli, columns=columns, NO_COLOR="1") as terminal:
-        terminal.wait_for(r"> exhausted  etcd-1")
+        terminal.wait_for(r"> .*etcd-1 +0\.0 % .* now")
+        assert re.search(rf"exhausted(?s:.*){volume}", terminal.frame)
         assert max(map(len, terminal.frame.split("\n"))) <= columns
         terminal.resize(100, 24)
         terminal.wait_for(r"read .{94}")
         assert not COLOURS.search(terminal.text)
+
+
+def test_a_long_and_hostile_name_leaves_the_balance_and_the_time_whole(cli, lab):
+    add_critical(lab, "\u202eprod\n\u2028\t" + "数据库" * 80)
+    with Terminal(cli, columns=40) as terminal:
+        terminal.wait_for(r"> .*prod.*… +33\.0 %  in 10 min")
+        assert max(map(display_width, terminal.frame.split("\n"))) <= 40
+        assert not set("\u202e\u2028\t") & set(terminal.text)
+
+
+def test_five_lines_are_enough_for_the_most_urgent_and_the_keys(cli, lab):
+    for number in range(5):
+        add_critical(lab, f"ci-{number}")
+    with Terminal(cli, columns=40, lines=5) as terminal:
+        terminal.wait_for(r"read .*\n> ci-\d +33\.0 %  in 10 min +(\n  ci-\d.*){2}\n\? help  q quit *$")
+        terminal.press("q")
+        assert terminal.wait_for_end() == 0
+
+
+def test_an_empty_fleet_has_its_reason_on_a_narrow_terminal(cli, lab):
+    with Terminal(cli, columns=40) as terminal:
+        terminal.wait_for(r"nothing has burst credits here")
+        terminal.press("\rp")
+        terminal.press("q")
+        assert terminal.wait_for_end() == 0
 
 
 def test_a_terminal_that_knows_colours_gets_them(cli, lab):
