@@ -196,7 +196,10 @@ def _title_line(width: int) -> Line:
 
 
 def _row_line(item: Item, width: int, *, is_selected: bool) -> Line:
-    """On a narrow terminal a name in place of the ID: the lines below have the ID of the selected one."""
+    """On a narrow terminal a name in place of the ID: the lines below have the ID of the selected one.
+
+    Without a balance, its columns are for the reason, which is longer than a time.
+    """
     row = item.row
     id_columns = _id_columns(width)
     name = row.name(min(id_columns, _ID_COLUMNS))
@@ -205,11 +208,11 @@ def _row_line(item: Item, width: int, *, is_selected: bool) -> Line:
         *([StyledText(_fill(row.level, _LEVEL_COLUMNS), row.style)] if _has_level(width) else []),
         StyledText(_fill(label, id_columns)),
     ]
-    if row.balance_pct is not None or _has_sparkline(width):
+    has_sparkline = _has_sparkline(width)
+    if row.balance_pct is not None or (has_sparkline and item.sparkline) or width >= _WIDE_COLUMNS:
         balance = "" if row.balance_pct is None else format_percent(row.balance_pct)
         cells.append(StyledText(f"{balance:>{_BALANCE_COLUMNS}}", row.style))
-    if _has_sparkline(width):
-        cells.append(StyledText(_fill(item.sparkline, _SPARKLINE_COLUMNS)))
+        cells += [StyledText(_fill(item.sparkline, _SPARKLINE_COLUMNS))] if has_sparkline else []
     room = width - sum(len(_GAP) + display_width(cell.text) for cell in cells) - len(_GAP)
     cells.append(StyledText(row.forecast(room), "" if row.is_alerting else "dim"))
     line = [StyledText("> " if is_selected else "  ")]

@@ -1,6 +1,7 @@
 """A frame of the live view: what is on it, and that it fits any terminal."""
 
 import re
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -87,10 +88,11 @@ def test_a_balance_and_a_time_are_whole_at_every_width(width, forms):
     assert ("exhausted" in row) == (width >= 51)
 
 
-@pytest.mark.parametrize("width", [40, 50, 51, 60, 77])
+@pytest.mark.parametrize("width", [40, 50, 51, 60, 77, 78, 80, 109, 110])
 def test_without_a_balance_its_column_is_for_the_reason(width):
-    forms = ("could not be read; was critical", "could not be read")
+    forms = ("instance is stopped; was critical", "instance is stopped")
     item = an_item("vol-1", level="unknown", balance_pct=None, forecast=partial(fit, forms))
+    item = replace(item, sparkline="")
 
     assert text_of(a_view(reading=a_reading(item)), width=width)[3].rpartition("  ")[2] in forms
 
