@@ -155,14 +155,15 @@ def _problem_lines(view: View, width: int, limit: int) -> list[Line]:
         for line in wrap(["!", *sanitise(problem, 400).split()], width)[:_LINES_PER_PROBLEM]
     ]
     if len(lines) > limit:
-        lines = [*lines[: limit - 1], "! and more: q, then burstctl assess"]
+        more = ["! and more: q, then burstctl assess"] if limit > 1 else []
+        lines = [*lines[: limit - len(more)], *more]
     return [[StyledText(line, _ALARM)] for line in lines]
 
 
 def _foot(view: View, width: int, height: int) -> list[Line]:
     """The selected resource in detail, and the keys, the filter or a message."""
     if view.is_typing:
-        last = StyledText(f"filter: {sanitise(view.filter_text, 200) if view.filter_text else ''}_", "bold")
+        last = StyledText(_typed_text(view.filter_text, width), "bold")
     elif view.message:
         last = StyledText(view.message, "bold yellow")
     else:
@@ -173,6 +174,14 @@ def _foot(view: View, width: int, height: int) -> list[Line]:
         last = StyledText(label + next(keys, _FOOTERS[-1]), "dim")
     details = [[StyledText(_details(view.selected, width), "bold")]] if height >= _ALL_FROM_LINES else []
     return [*details, [last]]
+
+
+def _typed_text(filter_text: str, width: int) -> str:
+    """The filter with its end, where people type, whether or not all of it fits."""
+    label, text = "filter: ", f"{sanitise(filter_text, 200) if filter_text else ''}_"
+    while display_width(label + text) > width:
+        text = f"…{text[2:]}" if text.startswith("…") else f"…{text[1:]}"
+    return label + text
 
 
 def _details(item: Item | None, width: int) -> str:

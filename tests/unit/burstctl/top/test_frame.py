@@ -198,6 +198,16 @@ def test_the_last_line_has_the_filter_or_a_message(keys, last):
     assert text_of(a_view(*keys))[-1] == last
 
 
+def test_the_end_of_a_long_filter_is_visible():
+    lines = text_of(a_view("/", *"a filter that is longer than the line", "数"), width=40)
+    assert lines[-1] == "filter: …that is longer than the line数_"
+
+
+def test_five_lines_have_the_first_problem():
+    reading = a_fleet_reading(failures=["no metrics", "no tags"])
+    assert text_of(a_view(reading=reading), width=40, height=5)[1] == "! no metrics"
+
+
 def test_an_empty_list_has_its_reason():
     assert "no data yet" in text_of(View(every_s=60))[3]
     assert "nothing matches; escape shows everything" in text_of(a_view("/", "x"))[3]
