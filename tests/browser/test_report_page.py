@@ -18,17 +18,14 @@ from support.builders.pages import (
     a_critical_volume,
     a_decision_row,
     a_draining_instance,
-    a_fleet,
     a_fleet_report,
-    a_volume_without_data,
-    a_warning_volume,
     an_empty_volume,
-    render_report_page,
     some_activities,
     volume_details,
     volume_id,
 )
-from support.chromium import TIMEOUT_S, start_chromium
+from support.chromium import TIMEOUT_S
+from support.report_in_browser import SMALL_FLEET, open_page
 
 BUDGET_MS = 2_000
 MIN_CONTRAST = 4.5
@@ -42,52 +39,6 @@ const began = performance.now();
 %s
 requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)));
 """
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with start_chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("pages")
-
-
-@pytest.fixture
-def browser(chromium):
-    """As a person left it who closed everything."""
-    for command, arguments in (
-        ("Emulation.setEmulatedMedia", {"media": "", "features": []}),
-        ("Emulation.clearDeviceMetricsOverride", {}),
-        ("Emulation.setScriptExecutionDisabled", {"value": False}),
-    ):
-        chromium.execute_cdp_cmd(command, arguments)
-    return chromium
-
-
-SMALL_FLEET = (
-    a_critical_volume(2),
-    a_warning_volume(3),
-    an_empty_volume(1),
-    a_volume_without_data(4),
-    a_calm_volume(5, "web-5", tags={"team": "shop"}),
-    a_calm_volume(6, "web-6", size_gib=300),
-)
-
-
-@pytest.fixture
-def small_page(browser, folder):
-    """Six volumes, four of them urgent."""
-    return open_page(browser, folder / "few.html", a_fleet_report(SMALL_FLEET))
-
-
-def open_page(browser, path, reported, *, fragment=""):
-    path.write_text(render_report_page(reported), encoding="utf-8")
-    browser.get("about:blank")
-    browser.get(path.as_uri() + fragment)
-    return browser
 
 
 def emulate_theme(browser, name, media=""):
@@ -159,9 +110,9 @@ def open_first(browser):
     await_open(browser, volume_names(browser)[0])
 
 
-def test_an_instance_has_a_row_a_card_and_a_page_in_the_unit_of_its_bucket(browser, folder):
+def test_an_instance_has_a_row_a_card_and_a_page_in_the_unit_of_its_bucket(browser, pages):
     fleet = (a_draining_instance(7), a_calm_volume(5, "web-5"))
-    page = open_page(browser, folder / "kinds.html", a_fleet_report(fleet))
+    page = open_page(browser, pages / "kinds.html", a_fleet_report(fleet))
     assert text_of(page, "#volumes-title") == "All resources"
     assert volume_names(page) == ["build-host", "web-5"]
     assert texts(page, "#rows td.instance")[0].split("\n") == ["m5.large", "EBS throughput credits"]
@@ -393,13 +344,13 @@ def test_a_command_is_never_broken_inside_a_flag_or_an_id(small_page, pixels):
     assert [text for text, count in lines if count != 1] == []
 
 
-def test_a_link_to_a_volume_opens_it(browser, folder):
-    open_page(browser, folder / "few.html", a_fleet_report(SMALL_FLEET), fragment=f"#{volume_id(3)}")
+def test_a_link_to_a_volume_opens_it(browser, pages):
+    open_page(browser, pages / "few.html", a_fleet_report(SMALL_FLEET), fragment=f"#{volume_id(3)}")
     await_open(browser, "build-3")
 
 
-def test_a_chart_never_bridges_a_gap_and_shows_the_forecast(browser, folder):
-    open_page(browser, folder / "few.html", a_fleet_report(SMALL_FLEET), fragment=f"#{volume_id(3)}")
+def test_a_chart_never_bridges_a_gap_and_shows_the_forecast(browser, pages):
+    open_page(browser, pages / "few.html", a_fleet_report(SMALL_FLEET), fragment=f"#{volume_id(3)}")
     large = "#detail-picture .picture "
     lines = browser.find_elements(By.CSS_SELECTOR, f"{large} > g > polyline.line")
     assert len(lines) == 2
@@ -414,8 +365,8 @@ def test_a_chart_never_bridges_a_gap_and_shows_the_forecast(browser, folder):
     assert "empty: in " in text
 
 
-def test_a_chart_shows_values_on_hover_and_with_the_arrow_keys(browser, folder):
-    open_page(browser, folder / "few.html", a_fleet_report(SMALL_FLEET), fragment=f"#{volume_id(3)}")
+def test_a_chart_shows_values_on_hover_and_with_the_arrow_keys(browser, pages):
+    open_page(browser, pages / "few.html", a_fleet_report(SMALL_FLEET), fragment=f"#{volume_id(3)}")
     picture = browser.find_element(By.CSS_SELECTOR, "#detail-picture .picture")
     browser.execute_script("arguments[0].focus()", picture)
     press_keys(browser, Keys.ARROW_LEFT)
@@ -470,11 +421,11 @@ def test_nothing_overflows_on_a_narrow_screen(small_page):
 
 
 @pytest.mark.parametrize("pixels", [390, 700, 1000, 1360])
-def test_a_long_table_is_as_wide_as_the_screen_and_its_rows_are_of_one_height(browser, folder, pixels):
+def test_a_long_table_is_as_wide_as_the_screen_and_its_rows_are_of_one_height(browser, pages, pixels):
     set_width(browser, pixels)
     open_page(
         browser,
-        folder / "long.html",
+        pages / "long.html",
         a_fleet_report([*SMALL_FLEET, *(a_calm_volume(100 + n, f"shelf-{n}") for n in range(90))]),
     )
     assert browser.find_elements(By.CSS_SELECTOR, "#rows .spacer")
@@ -509,10 +460,10 @@ def test_closing_a_volume_restores_the_scroll_position(small_page):
     )
 
 
-def test_an_unread_volume_is_not_a_gap_and_is_listed_first(browser, folder):
+def test_an_unread_volume_is_not_a_gap_and_is_listed_first(browser, pages):
     unread = {volume_id(3): "cloudwatch:GetMetricData: AccessDenied", volume_id(5): "the same"}
     reported = a_fleet_report(SMALL_FLEET, unread=unread, balances={})
-    open_page(browser, folder / "unread.html", reported, fragment=f"#{volume_id(3)}")
+    open_page(browser, pages / "unread.html", reported, fragment=f"#{volume_id(3)}")
     bands = "#detail-picture .band.absent title"
     text = [element.get_attribute("textContent") for element in browser.find_elements(By.CSS_SELECTOR, bands)]
     assert text == ["could not be read"]
@@ -524,7 +475,7 @@ def test_an_unread_volume_is_not_a_gap_and_is_listed_first(browser, folder):
     assert "This page is incomplete. Not read: the picture of" in banner.text
 
 
-def test_of_crowded_events_the_newest_keep_their_letters(browser, folder):
+def test_of_crowded_events_the_newest_keep_their_letters(browser, pages):
     step = some_activities(SMALL_FLEET[0])[0].at_s
     changes = [
         LedgerEntry(
@@ -539,14 +490,14 @@ def test_of_crowded_events_the_newest_keep_their_letters(browser, folder):
         **reported.details,
         volume_id(3): replace(details, timeline=volume_details(SMALL_FLEET[1], entries=changes).timeline),
     }
-    open_page(browser, folder / "crowded.html", replace(reported, details=tales), fragment=f"#{volume_id(3)}")
+    open_page(browser, pages / "crowded.html", replace(reported, details=tales), fragment=f"#{volume_id(3)}")
     letters = browser.find_elements(By.CSS_SELECTOR, "#detail-picture .marks text")
     assert [letter.text for letter in letters] == ["E", "C", "W"]
 
 
-def test_without_javascript_the_page_still_shows_the_essentials(browser, folder):
+def test_without_javascript_the_page_still_shows_the_essentials(browser, pages):
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    open_page(browser, folder / "few.html", a_fleet_report(SMALL_FLEET))
+    open_page(browser, pages / "few.html", a_fleet_report(SMALL_FLEET))
     text = text_of(browser, "body")
     assert "need JavaScript" in text
     for part in (
@@ -573,7 +524,7 @@ HOSTILE = (
 )
 
 
-def test_hostile_names_and_tags_stay_text(browser, folder):
+def test_hostile_names_and_tags_stay_text(browser, pages):
     fleet = [
         a_decision_row(nth, balances(*[10.0] * 5), name, tags={"note": name, f"k{name}": "v"})
         for nth, name in enumerate(HOSTILE, start=1)
@@ -581,7 +532,7 @@ def test_hostile_names_and_tags_stay_text(browser, folder):
     reported = a_fleet_report(
         [*fleet, an_empty_volume(99, HOSTILE[0])], failures=(HOSTILE[1],), unread={volume_id(1): HOSTILE[2]}
     )
-    open_page(browser, folder / "hostile.html", reported)
+    open_page(browser, pages / "hostile.html", reported)
     visible_names = volume_names(browser)
     for name in HOSTILE[:7]:
         assert name in visible_names
@@ -598,28 +549,28 @@ def test_hostile_names_and_tags_stay_text(browser, folder):
     assert browser.get_log("browser") == []
 
 
-def test_a_bidirectional_or_endless_name_is_made_harmless(browser, folder):
+def test_a_bidirectional_or_endless_name_is_made_harmless(browser, pages):
     long, turned = "x" * 10_000, "abc\u202etxt.exe\u202c"
     fleet = [
         a_decision_row(1, balances(10.0), long, tags={"huge": long, **{f"t{n}": "v" for n in range(80)}})
     ]
     open_page(
-        browser, folder / "odd.html", a_fleet_report([*fleet, a_decision_row(2, balances(10.0), turned)])
+        browser, pages / "odd.html", a_fleet_report([*fleet, a_decision_row(2, balances(10.0), turned)])
     )
     assert sorted(volume_names(browser)) == ["abc?txt.exe?", "x" * 39 + "…"]
     assert "\u202e" not in browser.page_source
     open_first(browser)
     assert browser.execute_script("return document.querySelector('dialog').scrollWidth <= innerWidth")
-    assert (folder / "odd.html").stat().st_size < 100_000
+    assert (pages / "odd.html").stat().st_size < 100_000
 
 
-def test_print_has_every_row_and_the_details_of_urgent_volumes(browser, folder):
+def test_print_has_every_row_and_the_details_of_urgent_volumes(browser, pages):
     fleet = [
         *SMALL_FLEET,
         *(a_calm_volume(100 + nth, f"shelf-{nth}") for nth in range(120)),
         *(a_critical_volume(300 + n, f"hot-{n}") for n in range(15)),
     ]
-    open_page(browser, folder / "print.html", a_fleet_report(fleet))
+    open_page(browser, pages / "print.html", a_fleet_report(fleet))
     on_screen = len(volume_names(browser))
     assert on_screen < len(fleet)
     emulate_theme(browser, "dark", media="print")
@@ -645,14 +596,6 @@ def test_it_prints_to_pages_of_paper(small_page):
     assert pdf.startswith(b"%PDF-")
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 8
     assert len(volume_names(small_page)) == 6, "the screen is as it was"
-
-
-@pytest.fixture(scope="module")
-def large_page(folder):
-    fleet = a_fleet(10_000)
-    path = folder / "ten-thousand.html"
-    path.write_text(render_report_page(a_fleet_report(fleet, detailed=fleet[:300])), encoding="utf-8")
-    return path
 
 
 SORTS = [

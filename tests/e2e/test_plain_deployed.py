@@ -1,16 +1,11 @@
 """The plain template deployed as its page shows, beside ``cdk deploy``: the same resources."""
 
 import json
-import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from burstlab.deployed.deployed_stack import DeployedStack, bootstrap, deploy
-from burstlab.deployed.local_aws import LocalAws
 from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet
@@ -20,60 +15,10 @@ from infra.plain_parameters import parameters_of
 from support.paths import ROOT
 from support.waiting import wait_until
 
-AWS = f"""#!{sys.executable}
-import sys
-sys.path.insert(0, {str(ROOT / "tests")!r})
-import boto3
-from support.runbooks.fake_aws_cli import FakeAwsCli
-
-code, out, err = FakeAwsCli(boto3.client).run(sys.argv[1:])
-print(out, end="")
-print(err, end="", file=sys.stderr)
-sys.exit(code)
-"""
-"""The ``aws`` command, for machines that have none."""
-
-
 STACK = "plain-in-cloudformation"
 """Another name than the deployment's, as in a StackSet."""
 
 BURSTCTL = shlex.quote(str(Path(sys.executable).parent / "burstctl"))
-
-
-@pytest.fixture(scope="module")
-def aws():
-    with LocalAws() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def plain_files(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("plain") / "cloudformation"
-    command = [sys.executable, "-m", "infra.plain_files", folder]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
-def path_with(folder):
-    return f"{folder}{os.pathsep}{os.environ['PATH']}"
-
-
-@pytest.fixture
-def shell(aws, tmp_path):
-    """Runs a command line with the credentials of the local AWS, and an ``aws`` command."""
-    (tmp_path / "aws").write_text(AWS)
-    (tmp_path / "aws").chmod(0o755)
-    environment = {**os.environ, **aws.environment, "PATH": path_with(tmp_path)}
-
-    def run(line, code=0):
-        done = subprocess.run(
-            ["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done
-
-    return run
 
 
 def resources_of(aws, stack):

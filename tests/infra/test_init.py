@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from burstctl.init.answers import Answers, parse_kinds, parse_recipients, parse_regions
-from burstctl.init.files import POLICY_FILE, STAGE_FILE, make_policy, render_policy_file, render_stage_file
+from burstctl.init.files import POLICY_FILE, make_policy
 from burstctl.init.preview import count_resources
 from burstctl.init.stack_summary import SUMMARY_FILE, read_summary
 from burstwatch.adapters.policy.yaml_file import read_policy
@@ -18,35 +18,9 @@ from infra.permissions import READS_OF_KINDS
 from infra.plain_parameters import check_stage, parameters_of
 from infra.policy import read_configuration
 from support.bench_loader import load_bench
+from support.init_files import ALERTS_ONLY, write
 from support.synthesized_stacks import default_stack
-from support.template_reader import Synthesized, as_list
-
-ALERTS_ONLY = Answers(
-    emails=("oncall@example.com", "storage@example.com"),
-    slack_secret=None,
-    regions=("eu-central-1",),
-    flips=False,
-    spend_cap="1000",
-    change_hours="always",
-)
-
-
-def write(folder, answers):
-    """The two files of these answers; the path of the stage."""
-    (folder / POLICY_FILE).write_text(render_policy_file(answers))
-    (folder / STAGE_FILE).write_text(render_stage_file(answers))
-    return folder / STAGE_FILE
-
-
-@pytest.fixture(scope="module")
-def alerts_only_stack(tmp_path_factory):
-    """The stack of the files that init writes."""
-    from support.cdk_app import synthesize  # noqa: PLC0415 - the CDK takes seconds, and few tests want it
-
-    folder = tmp_path_factory.mktemp("init")
-    synthesize(write(folder, ALERTS_ONLY), folder / "out", whole=False)
-    [path] = (folder / "out").glob("*.template.json")
-    return Synthesized(template=json.loads(path.read_text()), folder=folder / "out")
+from support.template_reader import as_list
 
 
 def test_its_files_are_taken_by_the_plain_template_unless_they_name_several_regions(tmp_path):

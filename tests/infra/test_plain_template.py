@@ -36,16 +36,6 @@ RULE_SID = re.compile("AllowEventRule")
 """How the CDK names a statement for a rule; the name of the stack is part of it."""
 
 
-@pytest.fixture(scope="module")
-def plain():
-    import support.cdk_app  # noqa: F401, PLC0415 - the CDK takes seconds, and few tests want it
-    from infra.plain_template import make_template  # noqa: PLC0415
-    from infra.policy import read_configuration  # noqa: PLC0415
-
-    stage, policy = read_configuration(None)
-    return make_template(stage, policy, {"functions": "functions.zip", "layer": "layer.zip"})
-
-
 def rows_of_pairs():
     """Choices in which each pair of switches occurs with every combination of off and on."""
     dice = random.Random(20261127)

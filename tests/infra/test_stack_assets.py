@@ -42,16 +42,6 @@ aws_xray_sdk.core.patch(["botocore"])
 """
 
 
-@pytest.fixture(scope="module")
-def code():
-    return default_stack().asset(default_stack().function("watch")["Code"])
-
-
-@pytest.fixture(scope="module")
-def layer():
-    return default_stack().asset(default_stack().only("AWS::Lambda::LayerVersion")["Content"])
-
-
 def test_functions_and_layer_follow_the_architecture_of_the_stage(monkeypatch, tmp_path):
     requests = []
     monkeypatch.setattr(

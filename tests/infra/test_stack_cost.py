@@ -1,28 +1,9 @@
 """What the stack costs: the docs have the table that the tool prints, and it is within the budget."""
 
-import importlib.util
-
 import pytest
 
 from burstctl.init.monthly_cost import list_monthly_costs
 from support.paths import ROOT
-
-
-@pytest.fixture(scope="module")
-def stack_cost():
-    spec = importlib.util.spec_from_file_location(
-        "stack_cost", ROOT / "lab" / "bench" / "cost" / "stack_cost.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(__import__("sys").modules, "stack_cost", module)
-        spec.loader.exec_module(module)
-        yield module
-
-
-@pytest.fixture(scope="module")
-def stack(stack_cost):
-    return stack_cost.read_stack()
 
 
 def test_the_table_in_the_docs_is_what_the_tool_prints(stack_cost, pytestconfig):

@@ -1,78 +1,19 @@
 """``upload.sh``: what it checks before it sends anything, and the command that it prints."""
 
-import json
 import re
 import shlex
 import shutil
-import subprocess
-from hashlib import sha256
 
 import jmespath
 import pytest
 
 from infra.config import StageConfig
 from infra.plain_parameters import parameters_of
-from support.paths import ROOT
-
-SCRIPT = ROOT / "infra" / "upload.sh"
-TOOLS = ("bash", "cat", "cut", "dirname", "echo", "env", "grep", "sed", "sort", "xargs", "sha256sum")
-AWS = """#!/usr/bin/env bash
-# what AWS answers, by the operation; every call is written down
-echo "$*" >> calls
-case $2 in
-  get-bucket-location) cat location ;;
-  describe-stacks) [ -f stack ] && cat stack || { cat no-stack >&2; exit 254; } ;;
-esac
-"""
+from support.upload_script import SCRIPT, TOOLS
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """What a release contains, with little in it."""
-    folder = tmp_path / "cloudformation"
-    folder.mkdir()
-    shutil.copy(SCRIPT, folder)
-    names = []
-    for kind in ("functions", "layer"):
-        content = kind.encode()
-        names.append(f"burstwatch-{kind}-{sha256(content).hexdigest()[:16]}.zip")
-        (folder / names[-1]).write_bytes(content)
-    parameters = {parameter.name: parameter.as_template() for parameter in parameters_of(StageConfig())}
-    template = {"Parameters": parameters, "Resources": {"Code": names}}
-    (folder / "burstwatch.template.json").write_text(json.dumps(template, indent=1) + "\n")
-    (folder / "location").write_text("eu-central-1\n")
-    (folder / "no-stack").write_text("ValidationError: Stack with id burstwatch does not exist\n")
-    return folder
-
-
-@pytest.fixture
-def upload(folder, tmp_path):
-    """Runs the script with these tools only."""
-
-    def run(*arguments, tools=TOOLS, with_aws=True, code=0, **environment):
-        commands = tmp_path / "commands"
-        shutil.rmtree(commands, ignore_errors=True)
-        commands.mkdir()
-        for tool in tools:
-            (commands / tool).symlink_to(shutil.which(tool))
-        if with_aws:
-            (commands / "aws").write_text(AWS)
-            (commands / "aws").chmod(0o755)
-        done = subprocess.run(
-            [shutil.which("bash"), folder / SCRIPT.name, *arguments],
-            env={"PATH": str(commands), **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done
-
-    return run
-
-
-def calls(folder):
-    path = folder / "calls"
+def calls(release):
+    path = release / "calls"
     return path.read_text().splitlines() if path.exists() else []
 
 
@@ -88,11 +29,11 @@ def calls(folder):
         (["our-tools", "/"], "the prefix '/' must be empty, or names"),
     ],
 )
-def test_wrong_arguments_are_named_in_one_line(upload, folder, arguments, message):
+def test_wrong_arguments_are_named_in_one_line(upload, release, arguments, message):
     failed = upload(*arguments, code=2)
     assert failed.stderr.startswith(f"upload.sh: {message}")
     assert failed.stderr.count("\n") == 1
-    assert calls(folder) == []
+    assert calls(release) == []
 
 
 BUCKETS = (
@@ -133,11 +74,11 @@ def test_its_help_has_its_exit_codes(upload, option):
     assert "set -euo" not in text
 
 
-def test_a_missing_tool_is_named(upload, folder):
+def test_a_missing_tool_is_named(upload, release):
     assert "the command aws is missing" in upload("our-tools", with_aws=False, code=2).stderr
     tools = [tool for tool in TOOLS if tool != "sha256sum"]
     assert "sha256sum and shasum are missing" in upload("our-tools", tools=tools, code=2).stderr
-    assert calls(folder) == []
+    assert calls(release) == []
 
 
 @pytest.mark.skipif(shutil.which("shasum") is None, reason="this machine has no shasum")
@@ -146,42 +87,42 @@ def test_it_checks_the_archives_with_what_macos_has(upload):
     assert upload("our-tools", tools=tools).stdout
 
 
-def test_a_file_that_is_missing_or_damaged_is_named_and_nothing_is_sent(upload, folder):
-    [archive] = folder.glob("burstwatch-layer-*.zip")
+def test_a_file_that_is_missing_or_damaged_is_named_and_nothing_is_sent(upload, release):
+    [archive] = release.glob("burstwatch-layer-*.zip")
     archive.write_bytes(b"other")
     assert f"{archive.name} is damaged" in upload("our-tools", code=2).stderr
     archive.unlink()
     assert f"{archive.name} is missing" in upload("our-tools", code=2).stderr
-    (folder / "burstwatch.template.json").unlink()
+    (release / "burstwatch.template.json").unlink()
     assert "burstwatch.template.json is missing" in upload("our-tools", code=2).stderr
-    assert calls(folder) == []
+    assert calls(release) == []
 
 
-def test_archives_of_an_earlier_release_in_the_folder_are_not_uploaded(upload, folder):
-    (folder / "burstwatch-layer-0123456789abcdef.zip").write_bytes(b"old")
+def test_archives_of_an_earlier_release_in_the_folder_are_not_uploaded(upload, release):
+    (release / "burstwatch-layer-0123456789abcdef.zip").write_bytes(b"old")
     assert "0123456789abcdef" not in upload("our-tools").stderr
 
 
 @pytest.mark.parametrize(
     ("location", "region"), [("None", "us-east-1"), ("EU", "eu-west-1"), ("eu-central-1", "eu-central-1")]
 )
-def test_the_region_is_the_one_that_s3_means(upload, folder, location, region):
-    (folder / "location").write_text(f"{location}\n")
+def test_the_region_is_the_one_that_s3_means(upload, release, location, region):
+    (release / "location").write_text(f"{location}\n")
     printed = upload("our-tools").stdout
     assert f"create-stack --region {region} " in printed
     assert f"https://our-tools.s3.{region}.amazonaws.com/burstwatch/" in printed
-    assert all(f"--region {region} " in call for call in calls(folder)[1:])
+    assert all(f"--region {region} " in call for call in calls(release)[1:])
 
 
-def test_a_refused_call_is_not_a_wrong_argument(upload, folder):
-    (folder / "location").unlink()
+def test_a_refused_call_is_not_a_wrong_argument(upload, release):
+    (release / "location").unlink()
     assert upload("our-tools", code=1).stdout == ""
 
 
-def test_for_a_stack_that_exists_it_prints_an_update_that_keeps_its_parameters(upload, folder):
+def test_for_a_stack_that_exists_it_prints_an_update_that_keeps_its_parameters(upload, release):
     names = [parameter.name for parameter in parameters_of(StageConfig())]
     known = [name for name in names if name != "Tracing"]  # as if this release had added it
-    put_stack(folder, *known, "OfAnEarlierRelease")
+    put_stack(release, *known, "OfAnEarlierRelease")
     done = upload("our-tools", "", STACK="our-stack")
     command = shlex.split(done.stdout.replace("\\\n", ""))
     assert command[2] == "update-stack"
@@ -194,19 +135,19 @@ def test_for_a_stack_that_exists_it_prints_an_update_that_keeps_its_parameters(u
     assert "new parameter, which gets its default: Tracing" in done.stderr
 
 
-def put_stack(folder, *parameters, status="UPDATE_COMPLETE"):
+def put_stack(release, *parameters, status="UPDATE_COMPLETE"):
     """What AWS answers about a stack with these parameters."""
     stack = {"StackStatus": status, "Parameters": [{"ParameterKey": name} for name in parameters]}
     result = jmespath.search(query_of_script(), {"Stacks": [stack]})
-    (folder / "stack").write_text("\t".join(result) + "\n")
+    (release / "stack").write_text("\t".join(result) + "\n")
 
 
 def query_of_script():
     return re.search(r"--query '(Stacks.*)'", SCRIPT.read_text())[1]
 
 
-def test_an_update_that_keeps_nothing_is_a_whole_command(upload, folder):
-    put_stack(folder, "AssetsBucket")
+def test_an_update_that_keeps_nothing_is_a_whole_command(upload, release):
+    put_stack(release, "AssetsBucket")
     done = upload("our-tools")
     assert done.stdout.endswith("ParameterKey=AssetsPrefix,ParameterValue=burstwatch/\n")
     assert "default: Name\n" in done.stderr
@@ -214,32 +155,32 @@ def test_an_update_that_keeps_nothing_is_a_whole_command(upload, folder):
 
 
 @pytest.mark.parametrize("parameters", [["BootstrapVersion"], []])
-def test_a_stack_of_the_cdk_is_not_updated(upload, folder, parameters):
+def test_a_stack_of_the_cdk_is_not_updated(upload, release, parameters):
     """It may have the same name; the template would replace it by its own defaults."""
-    put_stack(folder, *parameters)
+    put_stack(release, *parameters)
     failed = upload("our-tools", code=2)
     assert failed.stdout == ""
     assert "the stack burstwatch was not made from this template" in failed.stderr
     assert "STACK=NAME" in failed.stderr
-    assert not [call for call in calls(folder) if "put-object" in call]
+    assert not [call for call in calls(release) if "put-object" in call]
 
 
 @pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED"])
-def test_a_stack_that_cannot_be_updated_must_be_deleted_first(upload, folder, status):
-    put_stack(folder, "AssetsBucket", status=status)
+def test_a_stack_that_cannot_be_updated_must_be_deleted_first(upload, release, status):
+    put_stack(release, "AssetsBucket", status=status)
     failed = upload("our-tools", code=2, STACK="our-stack")
     assert failed.stdout == ""
     assert f"the stack our-stack is in {status}" in failed.stderr
     assert "delete-stack --region eu-central-1 --stack-name our-stack" in failed.stderr
 
 
-def test_a_stack_whose_last_update_was_rolled_back_can_be_updated(upload, folder):
-    put_stack(folder, "AssetsBucket", "Name", status="UPDATE_ROLLBACK_COMPLETE")
+def test_a_stack_whose_last_update_was_rolled_back_can_be_updated(upload, release):
+    put_stack(release, "AssetsBucket", "Name", status="UPDATE_ROLLBACK_COMPLETE")
     assert "update-stack" in upload("our-tools").stdout
 
 
-def test_it_reports_that_it_cannot_see_whether_the_stack_exists(upload, folder):
-    (folder / "no-stack").write_text("AccessDenied: not authorized\n")
+def test_it_reports_that_it_cannot_see_whether_the_stack_exists(upload, release):
+    (release / "no-stack").write_text("AccessDenied: not authorized\n")
     done = upload("our-tools")
     assert "cannot find out whether the stack burstwatch exists: AccessDenied" in done.stderr
     assert "create-stack" in done.stdout

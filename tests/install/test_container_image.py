@@ -3,46 +3,23 @@
 import gzip
 import hashlib
 import json
-import os
 import signal
 import subprocess
 import sys
 import tomllib
 import urllib.request
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 import yaml
 
 from burstctl.watch.command import watch
-from burstlab.fake_aws.server import Endpoint
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabSettings
-from burstlab.model.volume import LabVolume
 from support.artefacts import assert_bill_is_complete, load_artefact_script
-from support.bench_loader import load_bench
+from support.container_image import VOLUME, bench, build
 from support.paths import ROOT
 from support.waiting import wait_until
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
-VOLUME = "vol-0123456789abcdef0"
 WATCHED = f'burstwatch_volume_level{{level="critical",reason="",region="us-east-1",volume_id="{VOLUME}"}} 1'
-build = load_artefact_script("container/build")
 check = load_artefact_script("kubernetes/check")
-bench = load_bench("artefacts/container")
-
-
-@pytest.fixture(scope="module")
-def image(tmp_path_factory) -> Path:
-    try:
-        build.check_tools()
-    except build.BuildError as error:
-        pytest.skip(f"the image cannot be built here: {error}")
-    if not build.PACKAGES.is_dir():
-        pytest.skip("the image's packages are not there: run integrations/container/build.py --download")
-    layout, _ = build.build_image(tmp_path_factory.mktemp("image"), None)
-    return layout
 
 
 def read_blob(image, descriptor) -> bytes:
@@ -102,37 +79,6 @@ def test_the_bill_lists_every_package_with_its_checksum_and_license(image):
     assert_bill_is_complete(components)
 
 
-@pytest.fixture(scope="module")
-def root(image, tmp_path_factory) -> Path:
-    if os.geteuid() != 0:
-        pytest.skip("chroot and mount need root")
-    folder = tmp_path_factory.mktemp("root")
-    bench.unpack(image, folder)
-    tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True, check=False)
-    if tried.returncode:
-        pytest.skip(f"no mount namespace can be made here: {tried.stderr.strip()}")
-    return folder
-
-
-@pytest.fixture
-def state(tmp_path) -> Path:
-    """As Kubernetes mounts a volume with fsGroup: root's, and writable for the group."""
-    folder = tmp_path / "state"
-    folder.mkdir()
-    os.chown(folder, 0, build.USER_ID)
-    folder.chmod(0o2775)
-    return folder
-
-
-@pytest.fixture
-def lab():
-    fleet = LabFleet(LabClock.manual(START), LabSettings(lag_s=60))
-    fleet.add(LabVolume(size_gib=100, load="steady:3000", volume_id=VOLUME))
-    fleet.clock.advance(timedelta(minutes=25).total_seconds())
-    with Endpoint(fleet) as aws:
-        yield aws
-
-
 def wait_for_address(process) -> str:
     for line in process.stdout:
         if line.startswith("metrics: "):
@@ -140,8 +86,8 @@ def wait_for_address(process) -> str:
     raise AssertionError("it ended without an address")
 
 
-def test_it_watches_with_a_read_only_root_serves_metrics_and_stops_on_sigterm(image, root, state, lab):
-    variables = [f"{name}={value}" for name, value in lab.environment.items()]
+def test_it_watches_with_a_read_only_root_serves_metrics_and_stops_on_sigterm(image, root, state, image_lab):
+    variables = [f"{name}={value}" for name, value in image_lab.environment.items()]
     process = subprocess.Popen(
         bench.watch_command(image, root, state, variables),
         stdout=subprocess.PIPE,
@@ -163,9 +109,9 @@ def test_it_watches_with_a_read_only_root_serves_metrics_and_stops_on_sigterm(im
     assert subprocess.run(healthy, capture_output=True, check=False).returncode != 0
 
 
-def test_a_hold_in_its_container_stops_a_watch_that_acts_until_it_is_released(image, root, state, lab):
+def test_a_hold_in_its_container_stops_a_watch_that_acts_until_it_is_released(image, root, state, image_lab):
     [container] = find("Deployment")["spec"]["template"]["spec"]["containers"]
-    variables = {entry["name"]: entry["value"] for entry in container["env"]} | lab.environment
+    variables = {entry["name"]: entry["value"] for entry in container["env"]} | image_lab.environment
     policy = root / variables["BURSTWATCH_POLICY"].removeprefix("/")
     policy.parent.mkdir(parents=True)
     policy.write_text(find("ConfigMap")["data"]["policy.yaml"])
@@ -179,7 +125,7 @@ def test_a_hold_in_its_container_stops_a_watch_that_acts_until_it_is_released(im
         return bench.enter(root, state, environment, "burstctl", *arguments)
 
     def next_pass(process):
-        lab.fleet.clock.advance(60)
+        image_lab.fleet.clock.advance(60)
         [volume] = json.loads(process.stdout.readline())["volumes"]
         return volume["outcome"]
 
@@ -191,9 +137,9 @@ def test_a_hold_in_its_container_stops_a_watch_that_acts_until_it_is_released(im
             held = subprocess.run(hold, capture_output=True, text=True, check=False)
             assert held.returncode == 0, held.stderr
             assert "INC-42" in held.stdout
-            lab.fleet.set_tags(VOLUME, {"burstwatch:mode": "auto"})
+            image_lab.fleet.set_tags(VOLUME, {"burstwatch:mode": "auto"})
             assert [next_pass(process)["refusal"] for _ in range(2)] == ["held"] * 2
-            assert "ModifyVolume" not in lab.faults.call_counts()
+            assert "ModifyVolume" not in image_lab.faults.call_counts()
             subprocess.run(enter("release", "--all"), capture_output=True, check=True)
             assert next_pass(process)["action"] == "flipped"
         finally:

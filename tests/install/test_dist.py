@@ -18,24 +18,6 @@ from support.artefacts import assert_bill_is_complete
 from support.paths import ROOT
 
 
-@pytest.fixture
-def template(tmp_path):
-    folder = tmp_path / "template"
-    folder.mkdir()
-    (folder / "burstwatch.template.json").write_text("{}")
-    (folder / "upload.sh").write_text("#!/bin/sh\n")
-    (folder / "upload.sh").chmod(0o755)
-    return folder
-
-
-@pytest.fixture
-def out(tmp_path, template):
-    folder = tmp_path / "out"
-    folder.mkdir()
-    dist.build_archives(folder, template, "1.2.3")
-    return folder
-
-
 def test_the_archives_are_the_same_bytes_each_time(out, template, tmp_path):
     again = tmp_path / "again"
     again.mkdir()

@@ -4,33 +4,19 @@ import json
 import os
 import re
 import subprocess
-import sys
-import tomllib
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
-from email import message_from_string
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
 from burstctl.main import COMMANDS
 from burstctl.manpage import make_manpage
-from burstlab.fake_aws.server import Endpoint
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabSettings
-from burstlab.model.instances.instance import LabInstance
-from burstlab.model.volume import LabVolume
+from support.installing import BIN, INSTANCE, VOLUME, run
 from support.paths import ROOT
 from support.runbooks.checkout import Checkout
 from support.runbooks.external_commands import page_command
-from support.wheelhouse import make_wheelhouse
 
-BIN = Path(sys.executable).parent
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
-VOLUME = "vol-0123456789abcdef0"
-INSTANCE = "i-0123456789abcdef0"
 READ_ONLY = [
     ("--version",),
     ("assess",),
@@ -71,91 +57,6 @@ for package in (burstctl, burstwatch):
             failed[module.name] = error.name
 print(json.dumps(failed))
 """
-
-
-def run(*command, **options):
-    result = subprocess.run(
-        [*map(str, command)], capture_output=True, text=True, timeout=300, check=False, **options
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
-
-
-@pytest.fixture(scope="module")
-def dist(tmp_path_factory):
-    """The wheel and the sdist, as ``make wheel`` builds them."""
-    assert "hatchling build --directory dist" in (ROOT / "Makefile").read_text()
-    folder = tmp_path_factory.mktemp("dist")
-    run(BIN / "hatchling", "build", "--directory", folder, cwd=ROOT)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def wheel(dist):
-    [path] = dist.glob("*.whl")
-    return path
-
-
-@pytest.fixture(scope="module")
-def metadata(wheel):
-    with zipfile.ZipFile(wheel) as archive:
-        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
-        return message_from_string(archive.read(name).decode())
-
-
-@pytest.fixture(scope="module")
-def offline(tmp_path_factory, metadata):
-    """The variables with which pip and uv find what the wheel and its build declare, and nothing else."""
-    declared = [text for text in metadata.get_all("Requires-Dist") if "extra ==" not in text]
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    wheels = make_wheelhouse(tmp_path_factory.mktemp("offline") / "wheels", [*declared, *build])
-    return {
-        "PATH": f"{BIN}:{os.environ['PATH']}",
-        "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": str(wheels),
-        "PIP_NO_COMPILE": "1",
-        "UV_OFFLINE": "1",
-        "UV_NO_INDEX": "1",
-        "UV_FIND_LINKS": str(wheels),
-        "UV_CACHE_DIR": str(wheels.parent / "uv"),
-    }
-
-
-@pytest.fixture(scope="module")
-def burstctl(wheel, offline, tmp_path_factory):
-    """The command, installed as the README says, with the wheel in place of the dot."""
-    checkout = Checkout(tmp_path_factory.mktemp("reader") / "burstwatch", offline)
-    install = page_command("README.md", "python3 -m venv ~/.burstwatch").text.replace(
-        "install .", f"install {wheel}"
-    )
-    path = page_command("README.md", "export PATH=").text
-
-    code, lines = checkout.paste(f"{install} && {path} && command -v burstctl", within_s=300)
-
-    assert code == 0, lines
-    return Path(lines[-1])
-
-
-@pytest.fixture(scope="module")
-def lab():
-    """The variables with which a process finds a lab, where one volume drains."""
-    fleet = LabFleet(LabClock(START, speed=0), LabSettings(lag_s=60))
-    starts_at = START - timedelta(minutes=20)
-    fleet.add_instance(
-        LabInstance(instance_id=INSTANCE, instance_type="m5.xlarge", launched_at=starts_at, tags={})
-    )
-    fleet.add(
-        LabVolume(
-            volume_id=VOLUME,
-            size_gib=100,
-            load="steady:1200",
-            balance_pct=60,
-            starts_at=starts_at,
-            instance_id=INSTANCE,
-        )
-    )
-    with Endpoint(fleet) as endpoint:
-        yield endpoint.environment
 
 
 def call(burstctl, folder, environment, arguments):
@@ -235,14 +136,14 @@ def test_the_metadata_requires_little_and_names_no_address(metadata):
     assert "://" not in metadata.get_payload()
 
 
-def test_two_builds_have_the_same_bytes_and_so_has_the_wheel_of_the_sdist(dist, tmp_path):
-    [sdist] = dist.glob("*.tar.gz")
+def test_two_builds_have_the_same_bytes_and_so_has_the_wheel_of_the_sdist(built, tmp_path):
+    [sdist] = built.glob("*.tar.gz")
     run(BIN / "hatchling", "build", "--directory", tmp_path / "again", cwd=ROOT, umask=0o077)
     run("tar", "-xf", sdist, "-C", tmp_path)
     unpacked = tmp_path / sdist.name.removesuffix(".tar.gz")
     run(BIN / "hatchling", "build", "--target", "wheel", "--directory", tmp_path / "from", cwd=unpacked)
 
-    built = {path.name: path.read_bytes() for path in dist.iterdir() if path.name.startswith("burstwatch-")}
+    built = {path.name: path.read_bytes() for path in built.iterdir() if path.name.startswith("burstwatch-")}
     assert {path.name: path.read_bytes() for path in (tmp_path / "again").glob("burstwatch-*")} == built
     [wheel] = (tmp_path / "from").iterdir()
     assert wheel.read_bytes() == built[wheel.name]

@@ -15,17 +15,9 @@ from burstlab.concurrency.runner import TABLE, ClockMode, CrowdError, RunConfig,
 from burstlab.deployed.local_aws import LocalAws
 from burstwatch.core.ledger.flip_state import FlipStatus
 from support.builders.states import with_fields
+from support.concurrency.lab_runs import MINUTES
 
 CI_1 = "vol-00000000000000001"
-MINUTES = 28
-"""With the quiet minutes: until all that drain are flipped and known to be well, and before any returns."""
-
-
-@pytest.fixture(scope="module")
-def baseline_run():
-    """The scenario of a single watchdog, and its result."""
-    result = run(RunConfig(watchdogs=1, minutes=MINUTES))
-    return result, check_invariants(result)
 
 
 def run_for_seconds(**fields):

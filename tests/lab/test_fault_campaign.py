@@ -19,7 +19,7 @@ from burstlab.fault_injection.runs import (
     run_without_faults,
     select_faults,
 )
-from burstlab.fault_injection.scenario import DEPLOYMENTS, run_scenario
+from burstlab.fault_injection.scenario import run_scenario
 from burstlab.fault_injection.text import SCHEMA
 from burstlab.fault_injection.world import (
     CALM,
@@ -35,7 +35,6 @@ from burstlab.harness.deterministic import SimulatedServices
 from burstlab.harness.outcome import AcceptedModification
 from burstlab.main import main
 from burstlab.model.clock import LabClock
-from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.policy.yaml_file import parse_policy
 from burstwatch.core.flips.flip_plan import FlipOrder
@@ -67,16 +66,6 @@ AWS_CODES = [
     "UnsupportedOperation",
 ]
 MODIFY = "ec2:ModifyVolume #1"
-
-
-@pytest.fixture(params=DEPLOYMENTS)
-def deployment(request):
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def fault_free_run():
-    return run_without_faults("desk")
 
 
 def burstlab(*arguments):
@@ -342,19 +331,6 @@ def test_a_modification_more_than_was_decided_is_found(fault_free_run):
         "ci-8 was modified to gp3 and gp3, not to gp3"
         in check_invariants(run, fault_free_run)["one_modification_per_decision"]
     )
-
-
-@pytest.fixture
-def duplicate_sends(monkeypatch, fault_free_run):
-    """A modifier that takes silence for a no, and asks again."""
-    send = Ec2Modifier.modify
-
-    def modify(self, volume_id, configuration, **options):
-        answer = send(self, volume_id, configuration, **options)
-        is_silent = getattr(answer, "failure", None) is not None and answer.failure.code == "ReadTimeoutError"
-        return send(self, volume_id, configuration, **options) if is_silent else answer
-
-    monkeypatch.setattr(Ec2Modifier, "modify", modify)
 
 
 @pytest.mark.usefixtures("duplicate_sends")

@@ -3,7 +3,7 @@
 1 TiB of st1 sustains 40 MiB a second, serves 250 with credits, and has 1,048,576 MiB of them.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -11,8 +11,8 @@ from burstlab.fake_aws.metrics import read_datapoints
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
 from burstlab.model.volume import LabVolume
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 TIB = 1_024
 
 

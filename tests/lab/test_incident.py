@@ -10,7 +10,6 @@ from rich.console import Console
 
 from burstlab.disk.block_device import DiskError
 from burstlab.disk.docker import PACKAGES
-from burstlab.incident import run as incident_module
 from burstlab.incident.command import incident, run_incident
 from burstlab.incident.live_view import EventReporter, open_view, print_introduction, print_summary, render
 from burstlab.incident.run import build_summary, choose_job_commands
@@ -117,21 +116,6 @@ def the_output_fits_80_columns_and_has_the_whole_history(reported, boards):
         assert phrase in reported
     assert "no watchdog" in boards
     assert "in state D" in boards
-
-
-@pytest.fixture
-def containers(monkeypatch):
-    """What runs containers on which device: none on any, until a test adds one."""
-    able = {"prepare_docker_job": set(), "prepare_podman_job": set()}
-    for name, devices in able.items():
-
-        def job(device, *, name=name, devices=devices, in_own_cgroup=False):
-            if device not in devices:
-                raise DiskError(f"{name} does not run on {device}")
-            return (name, device, str(in_own_cgroup))
-
-        monkeypatch.setattr(incident_module, name, job)
-    return able
 
 
 def test_jobs_are_containers_of_docker_where_it_runs_then_of_podman_then_built_in(containers):

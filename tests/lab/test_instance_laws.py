@@ -1,7 +1,5 @@
 """Whatever the volumes of an instance demand, and however often one looks: the instance's limits hold."""
 
-from datetime import UTC, datetime
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -12,8 +10,8 @@ from burstlab.model.instances.instance_group import fair_shares
 from burstlab.model.instances.instance_types import ebs_limits
 from burstlab.model.loads.load import Cycle, SizedLoad
 from burstlab.model.volume import LabVolume
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 INSTANCES = ("i-0000000000000000a", "i-0000000000000000b")
 DEMANDS = st.sampled_from([0, 40, 300, 900, 2_500, 6_000, 20_000])
 ROUNDING = 1 + 2e-6

@@ -22,43 +22,6 @@ PROCESS_GUARD = ROOT / "lab" / "burstlab" / "deployed" / "process_guard.py"
 FUNCTION_START = PROCESS_GUARD.with_name("function_start")
 
 
-@pytest.fixture(scope="module")
-def aws(tmp_path_factory):
-    with LocalAws(directory=tmp_path_factory.mktemp("aws")) as running:
-        yield running
-
-
-@pytest.fixture
-def app(tmp_path):
-    """A CDK app of one function, as small as they come."""
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "greet.py").write_text(
-        dedent("""\
-            import os
-
-            def handler(event, context):
-                return {"greeted": event["name"], "endpoint": os.environ["AWS_ENDPOINT_URL"], **os.environ}
-        """)
-    )
-    (tmp_path / "app.py").write_text(
-        dedent("""\
-            from aws_cdk import App, Stack, aws_lambda as functions
-
-            app = App()
-            functions.Function(
-                Stack(app, "small"),
-                "Greet",
-                function_name="greet",
-                code=functions.Code.from_asset("code"),
-                handler="greet.handler",
-                runtime=functions.Runtime.PYTHON_3_14,
-            )
-            app.synth()
-        """)
-    )
-    return tmp_path
-
-
 def test_it_is_an_aws_on_loopback_with_the_account_of_the_lab(aws):
     assert aws.url.startswith("http://127.0.0.1:")
     assert aws.client("sts").get_caller_identity()["Account"] == "123456789012"

@@ -1,6 +1,5 @@
 """The score: what it judges by, and that its contenders play by the same rules."""
 
-import gzip
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -22,12 +21,10 @@ from burstlab.score.record import AcceptedModification, is_free, usd_over_gp2
 from burstlab.score.replay import GP2
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.policy.policy import Policy
+from support.scored_night import HOUR_S, NIGHT
 
-HOUR_S = 3600
 NO_DELAY = MetricDelay(gap_interval_s=0)
 SETTINGS = NO_DELAY.settings(queued=False)
-NIGHT = [20.0] * 2 + [2_900.0] * 3 + [20.0] * 7
-"""Twelve hours: a batch of three hours empties a small bucket."""
 
 
 def a_case(iops=NIGHT, *, size_gib=100, shape=LoadShape.FLAT, step_s=HOUR_S) -> Case:
@@ -193,30 +190,20 @@ def test_every_strategy_runs_every_case_and_burstwatch_keeps_its_promise():
     assert all(tally.flips == 0 for tally in outcomes[2].tallies)
 
 
-@pytest.fixture
-def folder(tmp_path):
-    result = tmp_path / "disks"
-    result.mkdir()
-    rows = [f"{HOUR_S * hour},0,{iops}" for hour, iops in enumerate(NIGHT[:8])]
-    text = "\n".join(["seconds_since_start,read_ops_per_s,write_ops_per_s", *rows])
-    (result / "one.csv.gz").write_bytes(gzip.compress(text.encode()))
-    return result
-
-
-def test_recordings_are_found_in_a_folder_and_in_those_below_it(folder):
-    empty = folder / "empty"
+def test_recordings_are_found_in_a_folder_and_in_those_below_it(disks):
+    empty = disks / "empty"
     empty.mkdir()
-    assert [recording.name for recording in find_recordings([folder])] == ["one"]
-    assert [recording.folder for recording in find_recordings([folder.parent])] == ["disks"]
+    assert [recording.name for recording in find_recordings([disks])] == ["one"]
+    assert [recording.folder for recording in find_recordings([disks.parent])] == ["disks"]
     with pytest.raises(LoadError, match="no such folder"):
-        find_recordings([folder / "missing"])
+        find_recordings([disks / "missing"])
     with pytest.raises(LoadError, match="no recording"):
         find_recordings([empty])
 
 
-def test_the_command_prints_tables_and_json_and_a_picture(folder, tmp_path):
+def test_the_command_prints_tables_and_json_and_a_picture(disks, tmp_path):
     picture = tmp_path / "plane.png"
-    arguments = ["score", str(folder), "--sizes", "33", "--shape", "flat", "--workers", "1"]
+    arguments = ["score", str(disks), "--sizes", "33", "--shape", "flat", "--workers", "1"]
 
     cli_result = CliRunner().invoke(main, [*arguments, "--picture", str(picture)])
 
@@ -233,11 +220,11 @@ def test_the_command_prints_tables_and_json_and_a_picture(folder, tmp_path):
     assert avoided[-1] == 100
 
 
-def test_a_folder_may_have_scales_of_its_own(folder):
+def test_a_folder_may_have_scales_of_its_own(disks):
     convert = TracesWithScales().convert
     assert convert("disks", None, None) == (Path("disks"), None)
     assert convert("disks@4,8", None, None) == (Path("disks"), (4, 8))
-    named = folder.rename(folder.parent / "disks@4")
+    named = disks.rename(disks.parent / "disks@4")
     assert convert(str(named), None, None) == (named, None)
 
 
@@ -252,8 +239,8 @@ def test_a_folder_may_have_scales_of_its_own(folder):
         (["--policy", "missing.yaml"], "missing.yaml"),
     ],
 )
-def test_invalid_input_gets_one_clear_message(folder, arguments, message):
-    result = CliRunner().invoke(main, ["score", str(folder), *arguments])
+def test_invalid_input_gets_one_clear_message(disks, arguments, message):
+    result = CliRunner().invoke(main, ["score", str(disks), *arguments])
 
     assert result.exit_code != 0
     assert message in result.output

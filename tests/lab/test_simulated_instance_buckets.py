@@ -4,7 +4,7 @@ m5.large sustains 3,600 operations and 81.25 MB a second, and serves 18,750 and 
 buckets hold (18,750 - 3,600) * 1,800 = 27,270,000 operations and 512.5 MB * 1,800 = 922,500 MB.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -13,8 +13,8 @@ from burstlab.model.fleet import FleetError, LabFleet, LabInstance, LabSettings
 from burstlab.model.instances.instance_group import fair_shares
 from burstlab.model.loads.load import Cycle
 from burstlab.model.volume import LabVolume
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 LARGE, OTHER = "i-0000000000000000a", "i-0000000000000000b"
 KIB_PER_MB = 1_000_000 / 1_024
 

@@ -6,18 +6,9 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from burstlab.harness.world import temporary_directory
 from burstlab.soak import command
 from burstlab.soak.command import find_violations, month
-from burstlab.soak.runner import run
 from burstlab.soak.scenario import DAY_MIN
-
-
-@pytest.fixture(scope="module")
-def day_rows():
-    """The first two days: two nights of batches, a hold, a window without volumes, and a gap begun."""
-    with temporary_directory("burstlab-month-") as folder:
-        return list(run(2, folder / "ledger.db"))
 
 
 def test_two_days_of_minutes_neither_drift_nor_grow_nor_leak(day_rows):

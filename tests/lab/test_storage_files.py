@@ -3,19 +3,13 @@
 import json
 import urllib.error
 import urllib.request
-from datetime import UTC, datetime
 
 import pytest
 
-from burstlab.fake_aws.server import Endpoint
-from burstlab.model.clock import LabClock
-from burstlab.model.database import LabDatabase
-from burstlab.model.file_system import LabFileSystem
-from burstlab.model.fleet import LabFleet
 from burstlab.model.fleet_file import FleetFileError, read_fleet
 from burstlab.model.storage_file import read_storage
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 EXAMPLE = """
 file_systems:
   - {size_gib: 58, load: "steady:400@256%0", balance_pct: 60, tags: {Name: home}}
@@ -78,15 +72,6 @@ def test_a_faulty_entry_is_named_with_what_is_accepted(tmp_path, text, message):
     assert message in str(raised.value)
 
 
-@pytest.fixture
-def lab():
-    fleet = LabFleet(LabClock.manual(START))
-    fleet.file_systems.add(LabFileSystem(size_gib=58, file_system_id="fs-0123456789abcdef0"))
-    fleet.databases.add(LabDatabase(identifier="orders"))
-    with Endpoint(fleet) as endpoint:
-        yield endpoint
-
-
 def control(lab, path, **body):
     request = urllib.request.Request(
         f"{lab.url}/_lab/{path}", data=json.dumps(body).encode() if body else None
@@ -116,7 +101,14 @@ def test_a_file_system_is_changed_and_shown_by_the_control_surface(lab):
 
 
 def test_a_database_is_changed_and_shown_by_the_control_surface(lab):
-    control(lab, "database", identifier="orders", load="steady:3000", free_gib=5, new_identifier="orders-old")
+    control(
+        lab,
+        "database",
+        identifier="orders",
+        load="steady:3000",
+        free_gib=5,
+        new_identifier="orders-old",
+    )
     lab.fleet.clock.advance(60)
     [document] = control(lab, "databases")
     assert document["identifier"] == "orders-old"

@@ -1,14 +1,20 @@
 import fcntl
+import os
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import ddprobe
 import pytest
 
 from support.probe import throttled_disk
+from support.probe.fake_imds import Cloud
+from support.probe.packages import build, run
 from support.probe.probe_process import Probe, kind_of_disk_test
+from support.unprivileged import UNPRIVILEGED_ID, needs_root
 
 # The tests of one disk follow each other. They mostly wait, so there are more disks than processors.
 DISKS_OF_A_KIND = 4
@@ -112,3 +118,98 @@ def limit(loop_disk: throttled_disk.ThrottledDisk) -> None:
     reason = throttled_disk.why_no_limit()
     if reason:
         pytest.skip(f"a disk with a limit {reason}")
+
+
+@pytest.fixture
+def cloud(monkeypatch) -> Iterator[Cloud]:
+    cloud = Cloud()
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", cloud.url)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", cloud.url)
+    yield cloud
+    cloud.close()
+
+
+@pytest.fixture
+def http() -> ddprobe.HttpClient:
+    return ddprobe.HttpClient(secure=False)
+
+
+@pytest.fixture
+def disk_of_others(tmp_path) -> list[object]:
+    """A directory to write in; if tests do not run on a local disk, an option makes ddprobe write anyway."""
+    mount = ddprobe.mount_of(str(tmp_path), ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text()))
+    (tmp_path / "data").mkdir()
+    return ["--allow-fs", mount.fs, "--look", "100ms", tmp_path / "data"]
+
+
+@pytest.fixture
+def child_end(shm_dir) -> Path:
+    """A directory of another user's, where that user can get at it."""
+    needs_root()
+    shm_dir.chmod(0o711)
+    folder = shm_dir / "theirs"
+    folder.mkdir()
+    os.chown(folder, UNPRIVILEGED_ID, UNPRIVILEGED_ID)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory) -> dict[str, Path]:
+    return build(tmp_path_factory.mktemp("packages"))
+
+
+CLEAN_ROOT = r"""
+set -e
+mount --make-rprivate /
+mount -t tmpfs -o mode=0755 scratch "$1"
+mkdir "$1/upper" "$1/work" "$1/root"
+mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" overlay "$1/root"
+mount -t proc proc "$1/root/proc"
+mount --rbind /sys "$1/root/sys"
+mount -t devtmpfs dev "$1/root/dev" 2>/dev/null || mount --rbind /dev "$1/root/dev"
+mkdir -p "$1/root/run"
+mount -t tmpfs run "$1/root/run"
+mkdir -p "$1/root/disk" && mount --bind "$3" "$1/root/disk"
+cp "$2" "$1/root/disk/"
+exec chroot "$1/root" /bin/sh -ec "$4" sh "/disk/$(basename "$2")"
+"""
+
+
+@pytest.fixture
+def in_clean_root(tmp_path) -> Iterator[object]:
+    """Give a function that installs in a root where there is nothing of ours."""
+    if os.geteuid() != 0:
+        pytest.skip("a clean root needs root, for mounts")
+    if "overlay" not in Path("/proc/filesystems").read_text() or not shutil.which("unshare"):
+        pytest.skip("a clean root needs overlayfs and unshare")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with tempfile.TemporaryDirectory(prefix="ddprobe-root-") as folder:
+
+        def enter(file: Path, script: str) -> str:
+            arguments = [
+                "unshare",
+                "--mount",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                "/bin/sh",
+                "-c",
+                CLEAN_ROOT,
+                "sh",
+            ]
+            return run(*arguments, folder, file, disk, script)
+
+        yield enter
+
+
+@pytest.fixture
+def disk(tmp_path) -> list[object]:
+    """A directory to write in; if tests do not run on a local disk, an option makes ddprobe write anyway."""
+    mount = ddprobe.mount_of(str(tmp_path), ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text()))
+    return ["--allow-fs", mount.fs, "--look", "100ms", tmp_path]
+
+
+@pytest.fixture
+def state_dirs(shm_dir) -> ddprobe.StateDirs:
+    return ddprobe.StateDirs(str(shm_dir))

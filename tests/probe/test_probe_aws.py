@@ -1,7 +1,6 @@
 import json
 import socket
 import time
-from collections.abc import Iterator
 from urllib.parse import parse_qs
 
 import ddprobe
@@ -10,7 +9,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from support.probe.fake_imds import CREDENTIALS, Cloud
+from support.probe.fake_imds import CREDENTIALS
 from support.probe.sample_readings import a_reading
 
 CALLER = ddprobe.Caller(
@@ -21,20 +20,6 @@ CALLER = ddprobe.Caller(
     token=CREDENTIALS["Token"],
     expires=CREDENTIALS["Expiration"],
 )
-
-
-@pytest.fixture
-def cloud(monkeypatch) -> Iterator[Cloud]:
-    cloud = Cloud()
-    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", cloud.url)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", cloud.url)
-    yield cloud
-    cloud.close()
-
-
-@pytest.fixture
-def http() -> ddprobe.HttpClient:
-    return ddprobe.HttpClient(secure=False)
 
 
 def options(*arguments: str) -> ddprobe.Options:

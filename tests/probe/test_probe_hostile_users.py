@@ -6,27 +6,12 @@ import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import ddprobe
 import pytest
 
 from support.probe.probe_process import PROGRAM
-
-UNPRIVILEGED_ID = 65534
-
-
-@pytest.fixture
-def disk(tmp_path) -> list[object]:
-    """A directory to write in; if tests do not run on a local disk, an option makes ddprobe write anyway."""
-    mount = ddprobe.mount_of(str(tmp_path), ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text()))
-    (tmp_path / "data").mkdir()
-    return ["--allow-fs", mount.fs, "--look", "100ms", tmp_path / "data"]
-
-
-def needs_root() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to be another user")
+from support.unprivileged import UNPRIVILEGED_ID, needs_root
 
 
 def run_unprivileged(work) -> None:
@@ -44,27 +29,16 @@ def run_unprivileged(work) -> None:
     assert os.waitpid(pid, 0)[1] == 0
 
 
-@pytest.fixture
-def child_end(shm_dir) -> Path:
-    """A directory of another user's, where that user can get at it."""
-    needs_root()
-    shm_dir.chmod(0o711)
-    folder = shm_dir / "theirs"
-    folder.mkdir()
-    os.chown(folder, UNPRIVILEGED_ID, UNPRIVILEGED_ID)
-    return folder
-
-
 # -- the caller's streams
 
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
-def test_streams_that_the_caller_closed_change_nothing(probe, disk, tmp_path, closed):
+def test_streams_that_the_caller_closed_change_nothing(probe, disk_of_others, tmp_path, closed):
     def close() -> None:
         for fd in closed:
             os.close(fd)
 
-    command = probe.command("run", "--json", tmp_path / "log.json", *disk)
+    command = probe.command("run", "--json", tmp_path / "log.json", *disk_of_others)
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         timeout=30, check=False, preexec_fn=close,
@@ -94,33 +68,33 @@ def test_four_modules_are_read_at_the_start_beside_those_of_every_python():
 @pytest.mark.parametrize(
     ("name", "expected"), [("data.db", "must begin with .ddprobe"), (".ddprobe-mine", "not ddprobe's own")]
 )
-def test_a_file_that_ddprobe_did_not_make_is_refused_untouched(probe, disk, name, expected, level):
-    data = disk[-1] / name
+def test_a_file_that_ddprobe_did_not_make_is_refused_untouched(probe, disk_of_others, name, expected, level):
+    data = disk_of_others[-1] / name
     data.write_bytes(b"precious data\n")
-    done = probe.run("run", "--level", level, "--file", name, *disk)
+    done = probe.run("run", "--level", level, "--file", name, *disk_of_others)
     assert done.returncode == 3
     assert expected in done.stdout
     assert data.read_bytes() == b"precious data\n"
 
 
 @pytest.mark.parametrize("size", [0, 4096, 3 << 20, 10 << 20])
-def test_a_file_that_an_earlier_version_left_is_used_again(probe, disk, size):
-    own = disk[-1] / ".ddprobe"
+def test_a_file_that_an_earlier_version_left_is_used_again(probe, disk_of_others, size):
+    own = disk_of_others[-1] / ".ddprobe"
     own.write_bytes(bytes(size))
-    assert probe.run("run", "--level", "classic", *disk).returncode == 0
+    assert probe.run("run", "--level", "classic", *disk_of_others).returncode == 0
     assert own.stat().st_size == 10 << 20
 
 
 @pytest.mark.parametrize("engine", ["inproc", "dd"])
-def test_a_classic_run_that_fails_gives_back_what_it_wrote(probe, disk, engine):
+def test_a_classic_run_that_fails_gives_back_what_it_wrote(probe, disk_of_others, engine):
     """As where a quota is full."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, 3 << 20))
 
-    done = probe.run("run", "--level", "classic", "--engine", engine, *disk, preexec_fn=limit)
+    done = probe.run("run", "--level", "classic", "--engine", engine, *disk_of_others, preexec_fn=limit)
     assert (done.returncode, "EFBIG" in done.stdout) == (3, True)  # the disk is not to blame
-    assert list(disk[-1].iterdir()) == []
+    assert list(disk_of_others[-1].iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -137,12 +111,12 @@ def test_an_error_of_dd_is_recognised_by_its_text(status, text, code):
 
 
 def test_root_writes_into_no_directory_that_it_reaches_through_a_link_of_another_user(
-    probe, disk, child_end, tmp_path
+    probe, disk_of_others, child_end, tmp_path
 ):
     secret = tmp_path / "secret"
     secret.mkdir(mode=0o700)
     run_unprivileged(lambda: (child_end / "link").symlink_to(secret))
-    done = probe.run("run", *disk[:-1], child_end / "link")
+    done = probe.run("run", *disk_of_others[:-1], child_end / "link")
     assert done.returncode == 3
     assert f"{child_end / 'link'} is a symbolic link of another user" in done.stdout
     assert f"name {secret}" in done.stdout
@@ -151,11 +125,11 @@ def test_root_writes_into_no_directory_that_it_reaches_through_a_link_of_another
     assert not list(probe.run_dir.glob("*.place"))  # nor is it remembered, for a run that looks nothing up
 
 
-def test_a_path_that_cannot_be_measured_hides_no_other(probe, disk, tmp_path):
-    done = probe.run("run", *disk, tmp_path / "missing", "--json", "-")
+def test_a_path_that_cannot_be_measured_hides_no_other(probe, disk_of_others, tmp_path):
+    done = probe.run("run", *disk_of_others, tmp_path / "missing", "--json", "-")
     readings = {line["path"]: line for line in map(json.loads, done.stdout.splitlines())}
     assert done.returncode == 3
-    assert readings[str(disk[-1])]["verdict"] == "ok"
+    assert readings[str(disk_of_others[-1])]["verdict"] == "ok"
     missing_reading = readings[str(tmp_path / "missing")]
     assert (missing_reading["verdict"], missing_reading["completed"], missing_reading["dd_s"]) == (
         "unknown",
@@ -167,12 +141,23 @@ def test_a_path_that_cannot_be_measured_hides_no_other(probe, disk, tmp_path):
     assert probe.run("run", tmp_path / "missing", tmp_path / "too").returncode == 3
 
 
-def test_serve_starts_with_a_path_that_is_missing_and_measures_it_when_it_is_there(probe, disk, tmp_path):
+def test_serve_starts_with_a_path_that_is_missing_and_measures_it_when_it_is_there(
+    probe, disk_of_others, tmp_path
+):
     log, missing, target = probe.run_dir / "readings.json", tmp_path / "missing", tmp_path / "target"
-    arguments = ["serve", *disk[:2], "--interval", "1s", "--max-credit-share", "100%", "--json", log]
-    serving = probe.start(*arguments, disk[-1], missing, stderr=subprocess.PIPE)
+    arguments = [
+        "serve",
+        *disk_of_others[:2],
+        "--interval",
+        "1s",
+        "--max-credit-share",
+        "100%",
+        "--json",
+        log,
+    ]
+    serving = probe.start(*arguments, disk_of_others[-1], missing, stderr=subprocess.PIPE)
     try:
-        assert latest(log, str(disk[-1]), "ok")
+        assert latest(log, str(disk_of_others[-1]), "ok")
         assert latest(log, str(missing), "unknown")
         target.mkdir()
         missing.symlink_to(target)
@@ -209,23 +194,25 @@ def test_a_directory_that_became_a_link_after_it_was_looked_up_is_not_written_in
 # -- the log
 
 
-def run_with_log(probe, disk, path) -> str:
-    return probe.run("run", "--json", path, *disk).stderr
+def run_with_log(probe, disk_of_others, path) -> str:
+    return probe.run("run", "--json", path, *disk_of_others).stderr
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_log_that_another_user_made_a_link_is_not_followed(probe, disk, child_end, tmp_path, exists):
+def test_a_log_that_another_user_made_a_link_is_not_followed(
+    probe, disk_of_others, child_end, tmp_path, exists
+):
     preload = tmp_path / "preload"
     if exists:
         preload.write_text("x")
     run_unprivileged(lambda: (child_end / "log").symlink_to(preload))
-    assert "not written: other users may write to" in run_with_log(probe, disk, child_end / "log")
+    assert "not written: other users may write to" in run_with_log(probe, disk_of_others, child_end / "log")
     assert not exists or preload.read_text() == "x"
     assert preload.exists() == exists
 
 
 @pytest.mark.parametrize("kind", ["link", "second name", "pipe", "file of another"])
-def test_a_log_is_a_regular_file_of_the_probe_with_one_name(probe, disk, tmp_path, kind):
+def test_a_log_is_a_regular_file_of_the_probe_with_one_name(probe, disk_of_others, tmp_path, kind):
     needs_root()
     other, log = tmp_path / "precious", tmp_path / "log"
     other.write_text("precious")
@@ -236,18 +223,18 @@ def test_a_log_is_a_regular_file_of_the_probe_with_one_name(probe, disk, tmp_pat
         "file of another": lambda: (log.write_text(""), os.chown(log, UNPRIVILEGED_ID, UNPRIVILEGED_ID)),
     }[kind]()
     began_s = time.monotonic()
-    assert "not written: " in run_with_log(probe, disk, log)
+    assert "not written: " in run_with_log(probe, disk_of_others, log)
     assert time.monotonic() - began_s < 5
     assert other.read_text() == "precious"
     assert kind != "file of another" or log.read_text() == ""
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777])
-def test_a_log_is_not_kept_where_everybody_may_write(probe, disk, tmp_path, mode):
+def test_a_log_is_not_kept_where_everybody_may_write(probe, disk_of_others, tmp_path, mode):
     folder = tmp_path / "open"
     folder.mkdir()
     folder.chmod(mode)
-    assert "other users may write to" in run_with_log(probe, disk, folder / "log")
+    assert "other users may write to" in run_with_log(probe, disk_of_others, folder / "log")
     assert list(folder.iterdir()) == []
 
 
@@ -276,9 +263,9 @@ def test_a_temporary_file_that_another_user_foresaw_is_not_written(child_end):
     assert foreseen.read_text() == ""
 
 
-def test_a_pipe_where_the_textfile_should_be_hangs_nothing(probe, disk):
+def test_a_pipe_where_the_textfile_should_be_hangs_nothing(probe, disk_of_others):
     os.mkfifo(probe.run_dir / "x.prom")
-    done = probe.run("run", "--prom", probe.run_dir / "x.prom", *disk, within_s=10)
+    done = probe.run("run", "--prom", probe.run_dir / "x.prom", *disk_of_others, within_s=10)
     assert done.returncode == 0
     assert "ddprobe_verdict" in (probe.run_dir / "x.prom").read_text()
 

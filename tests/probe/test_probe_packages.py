@@ -5,45 +5,20 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import ddprobe
 import pytest
 
+from support.probe.packages import SOURCES, build, run
 from support.probe.probe_process import PROGRAM
 from support.runbooks.external_commands import page_command
-
-SOURCES = PROGRAM.parent / "package"
-
-
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory) -> dict[str, Path]:
-    return build(tmp_path_factory.mktemp("packages"))
-
-
-def build(out: Path) -> dict[str, Path]:
-    """What the tools of this machine make, by its kind."""
-    done = subprocess.run(
-        [sys.executable, SOURCES / "build.py", out], capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == 0 or "install Debian's package" in done.stderr, done.stderr
-    return {path.suffix: path for path in out.iterdir()}
 
 
 def package(packages: dict[str, Path], kind: str, debian: str) -> Path:
     if kind not in packages:
         pytest.skip(f"the {kind} was not built: install Debian's package {debian}")
     return packages[kind]
-
-
-def run(*arguments: object, **more: object) -> str:
-    done = subprocess.run(
-        [str(word) for word in arguments], capture_output=True, text=True, check=False, timeout=120, **more
-    )
-    assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 FILES = {
@@ -189,50 +164,6 @@ def test_the_man_page_has_no_faults_of_form():
 
 
 # -- in a clean root: this machine's system read-only below, an empty layer on top, gone with the process
-
-CLEAN_ROOT = r"""
-set -e
-mount --make-rprivate /
-mount -t tmpfs -o mode=0755 scratch "$1"
-mkdir "$1/upper" "$1/work" "$1/root"
-mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" overlay "$1/root"
-mount -t proc proc "$1/root/proc"
-mount --rbind /sys "$1/root/sys"
-mount -t devtmpfs dev "$1/root/dev" 2>/dev/null || mount --rbind /dev "$1/root/dev"
-mkdir -p "$1/root/run"
-mount -t tmpfs run "$1/root/run"
-mkdir -p "$1/root/disk" && mount --bind "$3" "$1/root/disk"
-cp "$2" "$1/root/disk/"
-exec chroot "$1/root" /bin/sh -ec "$4" sh "/disk/$(basename "$2")"
-"""
-
-
-@pytest.fixture
-def in_clean_root(tmp_path) -> Iterator[object]:
-    """Give a function that installs in a root where there is nothing of ours."""
-    if os.geteuid() != 0:
-        pytest.skip("a clean root needs root, for mounts")
-    if "overlay" not in Path("/proc/filesystems").read_text() or not shutil.which("unshare"):
-        pytest.skip("a clean root needs overlayfs and unshare")
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    with tempfile.TemporaryDirectory(prefix="ddprobe-root-") as folder:
-
-        def enter(file: Path, script: str) -> str:
-            arguments = [
-                "unshare",
-                "--mount",
-                "--pid",
-                "--fork",
-                "--kill-child",
-                "/bin/sh",
-                "-c",
-                CLEAN_ROOT,
-                "sh",
-            ]
-            return run(*arguments, folder, file, disk, script)
-
-        yield enter
 
 
 USE_IT = r"""

@@ -20,13 +20,6 @@ LOCAL = ddprobe.mount_of(
 ON_A_DISK = LOCAL is not None and LOCAL.fs not in ddprobe.FOREIGN_FS
 
 
-@pytest.fixture
-def disk(tmp_path) -> list[object]:
-    """A directory to write in; if tests do not run on a local disk, an option makes ddprobe write anyway."""
-    mount = ddprobe.mount_of(str(tmp_path), ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text()))
-    return ["--allow-fs", mount.fs, "--look", "100ms", tmp_path]
-
-
 @pytest.mark.parametrize("python", pythons(), ids=lambda path: Path(path).name)
 def test_the_oldest_and_the_newest_python_measure(shm_dir, disk, python):
     reading = Probe(shm_dir, python).read("run", *disk)

@@ -11,11 +11,6 @@ from support.waiting import wait_until
 MOUNTS = ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text())
 
 
-@pytest.fixture
-def state_dirs(shm_dir) -> ddprobe.StateDirs:
-    return ddprobe.StateDirs(str(shm_dir))
-
-
 def test_a_folder_of_another_user_is_not_used(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(ddprobe.UsageError, match="--run-dir"):

@@ -9,7 +9,6 @@ operators, windows and deaths at any effect. The rules are judged by the lab's o
 import os
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,16 +24,17 @@ from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import ActAt, FlipBackPolicy, FlipPolicy, Policy, QuotaRule
 from burstwatch.core.policy.windows import LeadPolicy
-from burstwatch.engine.collector import Collector
 from support.concurrency.faulty_aws import FAULTS
 from support.concurrency.flip_state_machine import (
     DAY_S,
     NO_DISTURBANCE,
     OPT_IN,
-    DelayedExecutor,
     Disturbance,
     FlipWorld,
 )
+
+pytestmark = pytest.mark.usefixtures("one_thing_after_the_other")
+
 
 EXAMPLES = int(os.environ.get("FLIP_STORIES", "15"))
 SAME_START_TOLERANCE_S = 5
@@ -490,13 +490,6 @@ def is_as_others_made_it(world, volume_id):
     return any(
         entry.at_s >= requested_at_s for entry in world.entries(volume_id, EntryKind.CHANGED_BY_OTHERS)
     )
-
-
-@pytest.fixture(autouse=True)
-def _one_thing_after_the_other(monkeypatch):
-    """Whatever fails must fail again."""
-    monkeypatch.setattr("burstwatch.engine.flip_executor.ThreadPoolExecutor", DelayedExecutor)
-    monkeypatch.setattr("burstwatch.engine.services.Collector", partial(Collector, monotonic=lambda: 0.0))
 
 
 TestFlipLaws = FlipStateMachine.TestCase

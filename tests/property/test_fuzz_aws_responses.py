@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import count
 
-import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
 from hypothesis import given
@@ -13,15 +12,9 @@ from hypothesis import strategies as st
 
 from burstctl.advise.price_list import read_prices
 from burstctl.context.on_demand_pass import assess_volumes, evaluate_fleet
-from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabSettings
-from burstlab.model.volume import LabVolume
-from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader, MetricQuery
-from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.ec2_modify import Accepted, DryRunAllowed, Ec2Modifier, OutcomeUnknown, Refused
-from burstwatch.adapters.aws.errors import AwsError, to_aws_failure
+from burstwatch.adapters.aws.errors import to_aws_failure
 from burstwatch.adapters.aws.flip_queue import FlipQueue
 from burstwatch.adapters.aws.flip_request import FlipRequest
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
@@ -29,7 +22,6 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ledger.flip_state import Direction, FlipCause
-from burstwatch.wiring.bootstrap import build_client, open_session
 from support.aws.in_memory_aws import (
     BALANCES,
     CALM,
@@ -46,6 +38,7 @@ from support.aws.in_memory_aws import (
     a_metric_result,
     services_with,
 )
+from support.aws.queried_clients import query_clients
 from support.hostile_input import (
     NUMBERS,
     any_value,
@@ -410,52 +403,6 @@ def test_what_the_queue_answers_leaves_no_request_unaccounted(answer):
 
 
 # ---- bytes
-
-
-@pytest.fixture(scope="module")
-def protocol_clients():
-    """Clients as the product builds them, and the real bytes of a lab's answers to what they ask."""
-    fleet = LabFleet(LabClock.manual(NOON - timedelta(hours=1)), LabSettings(lag_s=60))
-    for load in ("docker-loop", "idle"):
-        fleet.add(LabVolume(size_gib=100, load=load, tags={"Name": load}))
-    fleet.clock.advance(3600)
-    responses = {}
-    with Endpoint(fleet) as lab, pytest.MonkeyPatch.context() as patch:
-        for name, value in lab.environment.items():
-            patch.setenv(name, value)
-        patch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
-        patch.setenv("AWS_SECRET_ACCESS_KEY", ACCESS_KEY)
-        session = open_session(None, "us-east-1")
-        clients = {name: build_client(session, name, CallCounter()) for name in ("ec2", "cloudwatch")}
-        for name, client in clients.items():
-            client.meta.config.retries = {"total_max_attempts": 1}
-
-            def keep(http_response, model, responses=responses, **_):
-                responses.setdefault(model.name, http_response)
-
-            client.meta.events.register(f"after-call.{name}", keep)
-        query_clients(clients)
-    return clients, responses
-
-
-def query_clients(clients):
-    """Everything that a pass reads, and what went wrong."""
-    ec2, cloudwatch = Ec2Reader(clients["ec2"]), CloudWatchReader(clients["cloudwatch"], workers=1)
-    failures = []
-    reads = (
-        lambda: list(ec2.volumes({}, report_failure=lambda _id, failure: failures.append(failure))),
-        lambda: list(
-            ec2.modifications_in_progress(report_failure=lambda _id, failure: failures.append(failure))
-        ),
-        lambda: ec2.instance_states(["i-1"]),
-        lambda: cloudwatch.read([MetricQuery("vol-1", "BurstBalance", "Minimum")], NOW_S - 600, NOW_S),
-    )
-    for item in reads:
-        try:
-            item()
-        except AwsError as error:
-            failures.append(error.failure)
-    return failures
 
 
 @fuzz(25)

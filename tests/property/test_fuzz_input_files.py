@@ -3,7 +3,6 @@
 import gzip
 from datetime import UTC, datetime
 
-import pytest
 import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -32,11 +31,6 @@ from support.hostile_input import (
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 LONGEST_REFUSAL = 20_000
 """A file's faults are all named at once."""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("written")
 
 
 def billion_laughs(levels, width, *, as_keys=True):

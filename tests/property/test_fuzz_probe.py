@@ -90,11 +90,6 @@ def test_a_disk_is_described_whatever_sysfs_reports(folder, files):
     assert result.volume_id is None or result.volume_id.startswith("vol-")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("probe")
-
-
 @fuzz(35)
 @given(
     mutations_of("Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n") | lines,

@@ -6,7 +6,6 @@ from contextlib import closing
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -26,7 +25,6 @@ from burstwatch.adapters.policy.deployments import (
 from burstwatch.adapters.policy.parameter_store import PolicyParameter
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.decoding import UnreadableItems
-from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger import TickKind
 from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Mode, Policy
@@ -53,35 +51,6 @@ def as_text(value):
         return json.dumps(value)
     except ValueError:
         return repr(value)
-
-
-@pytest.fixture(scope="module")
-def stored_ledger(tmp_path_factory):
-    """A ledger that has seen a pass, as a file at rest, and the place to damage it in."""
-    folder = tmp_path_factory.mktemp("ledger")
-    with SqliteLedger.open(folder / "good.sqlite") as ledger:
-        evaluate_fleet(services_with(CannedAws(), ledger), now_s=NOW_S)
-        ledger.place_hold(
-            Hold(volume_id=DRAINING, by="ann", reason="x", placed_at_s=1, until_s=int(NOW_S) + 60)
-        )
-        ledger.record_manual_override(
-            ManualWindowOverride(name="w", is_start=True, by="ann", at_s=1, until_s=None)
-        )
-        assert ledger.claim_tick(TickKind.SWEEP, int(NOW_S), now_s=NOW_S, lease_s=50)
-        ledger.complete_tick(TickKind.SWEEP, int(NOW_S), fleet_fingerprints=frozenset({1, 2}))
-    with closing(sqlite3.connect(folder / "good.sqlite", isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode = DELETE")
-    return StoredLedger(folder / "bad.sqlite", (folder / "good.sqlite").read_bytes())
-
-
-class StoredLedger:
-    """Where to damage a ledger, and its bytes while it is whole."""
-
-    def __init__(self, path, good):
-        self.path, self.good = path, good
-
-    def __iter__(self):
-        return iter((self.path, self.good))
 
 
 def put(path, content):

@@ -38,7 +38,6 @@ from support.aws.in_memory_aws import (
     services_with,
 )
 from support.cli_session import (
-    CliSession,
     add_calm,
     add_critical,
     add_exhausted,
@@ -182,11 +181,6 @@ def some_tags(chance: random.Random) -> dict[str, str]:
     ]
     named = chance.sample(["Name", *KNOWN_TAGS], 4)
     return {"Name": chance.choice(visible)[:256]} | {key: chance.choice(visible)[:256] for key in named}
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    return CliSession(tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("seed", range(min(TIMES, 20)))

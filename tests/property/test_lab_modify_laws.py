@@ -1,6 +1,6 @@
 """Whatever is asked of a volume, and however time passes: the rules of modifications hold."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import settings
@@ -11,8 +11,8 @@ from burstlab.model.aws_error import AwsError
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 DAY = timedelta(hours=24)
 MOMENTS = st.sampled_from(["accepted", "optimizing", "completed"])
 TYPES = st.sampled_from(["gp2", "gp3", "io1", "io2", None])

@@ -1,7 +1,5 @@
 """No load empties a bucket of EFS or RDS before the time that its `Bucket` gives, whatever the load does."""
 
-from datetime import UTC, datetime
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,8 +13,8 @@ from burstwatch.core.buckets.units import GIB
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.efs.efs_bucket import efs_bucket
 from burstwatch.core.rds.rds_buckets import class_buckets, storage_bucket
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 KIB_PER_MIB = 1_024
 
 STEPS = st.lists(

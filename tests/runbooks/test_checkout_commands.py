@@ -1,14 +1,6 @@
 """The pages' lines that want a checkout: what sets it up, and what else is made in it."""
 
-import pytest
-
-from support.runbooks.checkout import Checkout
 from support.runbooks.external_commands import page_command
-
-
-@pytest.fixture
-def checkout(tmp_path):
-    return Checkout(tmp_path / "burstwatch")
 
 
 def test_what_sets_it_up_puts_its_commands_on_the_path(checkout):

@@ -9,22 +9,7 @@ from shutil import which
 import pytest
 
 from support.runbooks.fake_aws_cli import SERVICE_ERROR_EXIT_CODE, USAGE_EXIT_CODE, FakeAwsCli
-from support.runbooks.page_environment import VOLUME, page_environment
-
-
-@pytest.fixture
-def page_env(tmp_path, monkeypatch):
-    with page_environment(tmp_path, monkeypatch) as stage:
-        stage.add_volume(tags={"role": "ci"})
-        stage.modify(VolumeType="gp3", Iops=3000, Throughput=128)
-        yield stage
-
-
-@pytest.fixture
-def aws(page_env):
-    """Runs a command line; its exit code, stdout and stderr."""
-    return lambda line: FakeAwsCli(page_env.client, page_env.lab.clock.now).run(split(line))
-
+from support.runbooks.page_environment import VOLUME
 
 MODIFICATIONS = f"ec2 describe-volumes-modifications --volume-ids {VOLUME}"
 QUERY = "--query VolumesModifications[].[VolumeId,ModificationState,Progress,StartTime]"

@@ -2,41 +2,8 @@
 
 import pytest
 
+from support.runbooks.example_page import TEXT
 from support.runbooks.page_parser import Page, matches_page, updated_output
-
-TEXT = r"""# A page
-
-1. A step:
-
-   <!-- lab: 5 min later -->
-   ```console
-   $ aws logs tail "$(stack 'Watch')" --since 3h \
-       --filter-pattern '{ $.level = "ERROR" }'
-   nothing, it isn't
-   $ stack() { aws describe "x" \
-       --query "a[?b=='$1']"; }
-   ```
-
-```sh
-$ not a command of ours
-```
-
-```console
-$ for each in a b; do
-    echo $each   # that's all
-  done
-a
-
-b
-$ true
-```
-"""
-
-
-@pytest.fixture
-def page(tmp_path):
-    (tmp_path / "page.md").write_text(TEXT)
-    return Page.read(tmp_path / "page.md")
 
 
 def test_a_command_is_what_a_shell_takes_for_one_and_the_rest_is_its_output(page):

@@ -14,12 +14,14 @@ import pytest
 
 from burstwatch.core.alerts.alert import AlertKind
 from support.paths import ROOT
-from support.runbooks import moto_stack
 from support.runbooks.external_commands import commands_run_elsewhere, without_comment
 from support.runbooks.fake_programs import FAKE_PROGRAMS
 from support.runbooks.page_environment import page_environment
 from support.runbooks.page_parser import OUTPUT_REQUESTED, Command, Page, matches_page
 from support.runbooks.page_setups import LAB_SETTINGS, PAGE_SETUPS, a_calm_fleet
+
+pytestmark = pytest.mark.usefixtures("synthesized_stack")
+
 
 PAGES = [
     *sorted((ROOT / "runbooks").glob("*.md")),
@@ -68,12 +70,6 @@ NEEDS = {
     "tests/runbooks/test_real_disk_commands.py": "a real disk that is throttled, where there may be one",
 }
 """With what other tests run commands of pages."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def synthesized_stack() -> None:
-    """Synthesize before a page has a home of its own, into which jsii would unpack the CDK."""
-    moto_stack.template()
 
 
 def page_id(page: Path) -> str:

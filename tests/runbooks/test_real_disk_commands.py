@@ -5,25 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from support.disk_support import require_throttled_disk
-from support.runbooks.checkout import Checkout
 from support.runbooks.external_commands import page_command
 from support.waiting import wait_until
 
 WITHIN_S = 120
 
 
-@pytest.fixture
-def checkout(tmp_path):
-    require_throttled_disk()
-    return Checkout(tmp_path / "burstwatch", {"TERM": "xterm"})
-
-
-def test_the_incident_begins_and_ends_at_ctrl_c(checkout):
+def test_the_incident_begins_and_ends_at_ctrl_c(disk_checkout):
     """As far as the first alert; tests/lab has one to its end."""
     line = page_command("docs/incident.md", "sudo .venv/bin/burstlab incident")
 
-    code, text = checkout.paste(line, within_s=WITHIN_S, until="alert: ")
+    code, text = disk_checkout.paste(line, within_s=WITHIN_S, until="alert: ")
 
     assert code == 130, text
     check_no_leftovers(text)
@@ -38,16 +30,16 @@ def test_the_incident_begins_and_ends_at_ctrl_c(checkout):
     ],
     ids=["drains", "idle", "small bucket"],
 )
-def test_a_disk_is_made_and_taken_down_at_ctrl_c(checkout, line, until):
-    code, text = checkout.paste(line, within_s=WITHIN_S, until=until)
+def test_a_disk_is_made_and_taken_down_at_ctrl_c(disk_checkout, line, until):
+    code, text = disk_checkout.paste(line, within_s=WITHIN_S, until=until)
 
     assert code == 130, text
     assert any("burstlab-disk-" in item for item in text)
     check_no_leftovers(text)
 
 
-def test_what_is_left_of_killed_ones_is_cleaned(checkout):
-    code, text = checkout.paste(
+def test_what_is_left_of_killed_ones_is_cleaned(disk_checkout):
+    code, text = disk_checkout.paste(
         page_command("docs/incident.md", "sudo .venv/bin/burstlab disk --clean"), within_s=WITHIN_S
     )
 

@@ -25,3 +25,9 @@ def _load(folder, name):
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         return import_module(name)
+
+
+VOLUMES = 120
+
+
+prose = load_check("prose")

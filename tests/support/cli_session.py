@@ -10,7 +10,7 @@ import sys
 import termios
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
@@ -28,10 +28,10 @@ from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.engine import watch_pass
 from burstwatch.engine.collector import Collector
+from support.lab_start import START
 from support.paths import ROOT
 from support.schema_check import check_output
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 INSTANCE = "i-0123456789abcdef0"
 BURSTCTL = (sys.executable, "-c", "import sys; from burstctl.main import main; sys.exit(main())")
 
@@ -265,3 +265,6 @@ def _read(master) -> bytes:
         return os.read(master, 65_536)
     except OSError:
         return b""
+
+
+ACCOUNT = "123456789012"

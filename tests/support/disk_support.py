@@ -2,6 +2,7 @@
 
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,6 @@ def rules_for(numbers: set[str]) -> list[str]:
     }
     lines = [line for path in limit_files() for line in path.read_text().splitlines()]
     return [line for line in lines if line.split()[0] in numbers - used]
+
+
+NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

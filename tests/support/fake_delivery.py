@@ -1,6 +1,10 @@
 """A channel and a ledger for tests of alert delivery."""
 
-from burstwatch.core.ledger.ledger import Delivery
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.ledger.ledger import Change, Delivery
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+
+TOPIC = "arn:aws:sns:us-east-1:123456789012:burstwatch-alerts"
 
 
 class FakeLedger:
@@ -64,3 +68,25 @@ class FakeChannel:
     @property
     def sent_ids(self):
         return [alert.alert_id for alert in self.sent]
+
+
+class RealLedger(SqliteLedger):
+    def put(self, alerts, channels):
+        for alert in alerts:
+            subject = alert.volume_id or "policy"
+            change = Change(
+                volume_id=subject,
+                expected_revision=None,
+                state=None,
+                entries=(
+                    LedgerEntry(
+                        volume_id=subject,
+                        revision=1,
+                        kind=EntryKind.ALERT,
+                        at_s=alert.at_s,
+                        body=alert.to_document(),
+                    ),
+                ),
+                alerts=(alert,),
+            )
+            assert self.commit([change], channels=channels) == {subject}

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 
 import botocore.session
+import pytest
 from botocore.config import Config
 
 from burstlab.fake_aws.dynamodb import FakeDynamoDb
@@ -16,6 +17,7 @@ from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 
 LEDGER_KINDS = ["sqlite", "dynamodb"]
+each_ledger = pytest.mark.parametrize("ledger", LEDGER_KINDS, indirect=True)
 TABLE = FakeDynamoDb().table
 ENDPOINT = os.environ.get("BURSTWATCH_TEST_DYNAMODB")
 WORKERS = 10

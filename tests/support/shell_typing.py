@@ -157,3 +157,6 @@ def _read(terminal: int, until: str | None = None) -> str:
 def is_installed(shell: str) -> bool:
     """Whether there is such a shell, and what a terminal of its own takes."""
     return shutil.which(shell) is not None and shutil.which("setsid") is not None
+
+
+SHELLS = ("bash", "zsh", "fish")

@@ -1,6 +1,6 @@
 """Watch passes against the lab, tick by tick."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from boto3.session import Session
 
@@ -9,9 +9,6 @@ from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.tick_pass import run_tick
 from burstwatch.wiring.bootstrap import build_services
-
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
-
 
 PAST = timedelta(hours=1)
 

@@ -5,7 +5,10 @@ import sys
 import click
 import pytest
 
-from support.cli_session import CliSession, add_calm, add_critical, add_exhausted, every_command
+from support.cli_session import add_calm, add_critical, add_exhausted, every_command
+
+pytestmark = pytest.mark.usefixtures("colours")
+
 
 VOLUME = object()
 """In place of the id of a volume in trouble."""
@@ -45,13 +48,6 @@ COMMANDS = {
     "completion": ["bash"],
 }
 """Each command, with arguments by which it has something to say."""
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    cli = CliSession(tmp_path, monkeypatch, capsys)
-    cli.set(TERM="xterm-256color")
-    return cli
 
 
 def pretend_terminals(monkeypatch):

@@ -10,17 +10,7 @@ from click.shell_completion import ShellComplete
 
 from burstctl.main import COMMANDS, burstctl
 from support.paths import ROOT
-from support.shell_typing import TypingShell, is_installed
-
-SHELLS = ("bash", "zsh", "fish")
-
-
-@pytest.fixture(params=SHELLS)
-def shell(request, cli):
-    if not is_installed(request.param):
-        pytest.skip(f"{request.param}, or setsid, is not installed")
-    script = cli.run("completion", request.param).out
-    return TypingShell(request.param, cli.directory, script, {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"})
+from support.shell_typing import SHELLS
 
 
 @pytest.mark.parametrize(

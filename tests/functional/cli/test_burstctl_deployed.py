@@ -12,7 +12,6 @@ from burstwatch.core.ledger.ledger import TickKind
 from burstwatch.wiring import bootstrap
 from support.aws.fake_stack import DEFAULT_POLICY, deploy_stack, push_policy, put_parameter
 from support.cli_session import (
-    CliSession,
     add_calm,
     add_critical,
     add_exhausted,
@@ -24,25 +23,6 @@ from support.cli_session import (
 AUTO = {"burstwatch:mode": "auto"}
 TABLE = "dynamodb:burstwatch-ledger"
 THIRTY = "version: 1\nlevels:\n  warning_within: 30m\n"
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    session = CliSession(tmp_path, monkeypatch, capsys)
-    session.set(LOGNAME="anna")
-    return session
-
-
-@pytest.fixture
-def stack(lab):
-    """The ledger of a deployed stack, as its functions see it."""
-    return deploy_stack(lab)
-
-
-@pytest.fixture
-def topic(lab):
-    """The topic of the stack."""
-    return lab.client("sns").create_topic(Name="burstwatch")["TopicArn"]
 
 
 def place_hold(cli, *target):
@@ -328,14 +308,6 @@ def test_of_several_stacks_the_first_deployed_is_used(cli, lab):
     assert "ledger: dynamodb:zebra-ledger" in result.err
     policy = cli.run("policy", "show", "--stack", "antelope")
     assert policy.err == "policy: /burstwatch/antelope/policy (stack antelope)\nnext: burstctl doctor\n"
-
-
-@pytest.fixture
-def observed(lab):
-    """The ledgers of an older stack that cannot flip, and of a younger one that does."""
-    observer = deploy_stack(lab, "bw-observe", flips=False)
-    lab.clock.advance(60)
-    return observer, deploy_stack(lab, "bw-act")
 
 
 def test_the_kill_switch_reaches_the_stack_that_flips_and_not_an_older_one_that_cannot(cli, lab, observed):

@@ -12,15 +12,8 @@ import pytest
 
 from burstlab.fake_aws.faults import Fault
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from support.cli_session import add_critical, start_lab
+from support.cli_session import add_critical
 from support.waiting import wait_until
-
-
-@pytest.fixture
-def lab(cli):
-    with start_lab(cli) as endpoint:
-        add_critical(endpoint)
-        yield endpoint
 
 
 def single_error(result) -> str:
@@ -39,7 +32,7 @@ def fix_of(result) -> str:
 @pytest.mark.parametrize(
     "arguments", [("assess",), ("explain", "ci-7"), ("advise",), ("flip", "ci-7"), ("watch", "--once")]
 )
-def test_no_credentials(cli, lab, arguments):
+def test_no_credentials(cli, critical_lab, arguments):
     cli.unset("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
     result = cli.run(*arguments)
@@ -50,10 +43,10 @@ def test_no_credentials(cli, lab, arguments):
         "error: no AWS credentials found.",
         "  fix: run aws sso login, set AWS_PROFILE, or use --profile",
     ]
-    assert lab.faults.call_counts() == {}
+    assert critical_lab.faults.call_counts() == {}
 
 
-def test_no_region(cli, lab):
+def test_no_region(cli, critical_lab):
     cli.unset("AWS_REGION", "AWS_DEFAULT_REGION")
 
     result = cli.run("assess")
@@ -64,7 +57,7 @@ def test_no_region(cli, lab):
 
 
 @pytest.mark.parametrize("name", ["AWS_REGION", "AWS_DEFAULT_REGION"])
-def test_either_name_of_the_region_will_do(cli, lab, name):
+def test_either_name_of_the_region_will_do(cli, critical_lab, name):
     cli.unset("AWS_REGION", "AWS_DEFAULT_REGION")
     cli.set(**{name: "eu-central-1"})
 
@@ -72,7 +65,7 @@ def test_either_name_of_the_region_will_do(cli, lab, name):
 
 
 @pytest.mark.parametrize("by_option", [True, False])
-def test_an_unknown_profile(cli, lab, by_option):
+def test_an_unknown_profile(cli, critical_lab, by_option):
     if not by_option:
         cli.set(AWS_PROFILE="nobody")
 
@@ -83,12 +76,14 @@ def test_an_unknown_profile(cli, lab, by_option):
     assert fix_of(result) == "check --profile, AWS_PROFILE and ~/.aws/config"
 
 
-def test_no_permission_names_the_action_and_who_lacks_it(cli, lab):
+def test_no_permission_names_the_action_and_who_lacks_it(cli, critical_lab):
     message = (
         "You are not authorized to perform this operation. User: arn:aws:iam::123456789012:user/ann is not"
         " authorized to perform: ec2:DescribeVolumes because no identity-based policy allows it"
     )
-    lab.faults.add(Fault(action="DescribeVolumes", code="UnauthorizedOperation", message=message, status=403))
+    critical_lab.faults.add(
+        Fault(action="DescribeVolumes", code="UnauthorizedOperation", message=message, status=403)
+    )
 
     result = cli.run("assess")
 
@@ -97,8 +92,8 @@ def test_no_permission_names_the_action_and_who_lacks_it(cli, lab):
     assert fix_of(result) == "grant ec2:DescribeVolumes to it, or use credentials that have it"
 
 
-def test_a_history_that_may_not_be_read_has_the_same_cause_and_fix(cli, lab):
-    lab.faults.add(Fault(action="GetMetricData", code="AccessDenied", status=403))
+def test_a_history_that_may_not_be_read_has_the_same_cause_and_fix(cli, critical_lab):
+    critical_lab.faults.add(Fault(action="GetMetricData", code="AccessDenied", status=403))
     for command in ("explain", "plot"):
         result = cli.run(command, "ci-7")
         assert result.code == 1
@@ -106,7 +101,7 @@ def test_a_history_that_may_not_be_read_has_the_same_cause_and_fix(cli, lab):
         assert fix_of(result) == "grant cloudwatch:GetMetricData to it, or use credentials that have it"
 
 
-def test_an_endpoint_that_cannot_be_reached(cli, lab, monkeypatch):
+def test_an_endpoint_that_cannot_be_reached(cli, critical_lab, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda _seconds: None)
     cli.set(AWS_ENDPOINT_URL="http://127.0.0.1:9", BURSTWATCH_CLOCK="wall")
 
@@ -135,7 +130,7 @@ def test_services_that_cannot_be_reached_are_one_error_with_one_fix(cli, regions
     assert errors.count("fix: ") == 1
 
 
-def test_an_invalid_endpoint(cli, lab):
+def test_an_invalid_endpoint(cli, critical_lab):
     cli.set(AWS_ENDPOINT_URL="nonsense")
 
     result = cli.run("assess")
@@ -145,7 +140,7 @@ def test_an_invalid_endpoint(cli, lab):
     assert fix_of(result) == "correct the AWS configuration or AWS_ENDPOINT_URL"
 
 
-def test_a_clock_that_is_off_is_refused_before_anything_is_judged(cli, lab, monkeypatch):
+def test_a_clock_that_is_off_is_refused_before_anything_is_judged(cli, critical_lab, monkeypatch):
     seven_minutes_later = datetime(2026, 11, 20, 18, 7, tzinfo=UTC).timestamp()
     monkeypatch.setattr("burstwatch.wiring.bootstrap.time", lambda: seven_minutes_later)
     cli.set(BURSTWATCH_CLOCK="wall")
@@ -162,7 +157,7 @@ def test_a_clock_that_is_off_is_refused_before_anything_is_judged(cli, lab, monk
         assert ledger.states() == {}
 
 
-def test_a_slightly_wrong_clock_is_accepted(cli, lab, monkeypatch):
+def test_a_slightly_wrong_clock_is_accepted(cli, critical_lab, monkeypatch):
     two_minutes_early = datetime(2026, 11, 20, 17, 58, tzinfo=UTC).timestamp()
     monkeypatch.setattr("burstwatch.wiring.bootstrap.time", lambda: two_minutes_early)
     cli.set(BURSTWATCH_CLOCK="wall")
@@ -170,8 +165,8 @@ def test_a_slightly_wrong_clock_is_accepted(cli, lab, monkeypatch):
     assert cli.run("assess").code == 3
 
 
-def test_a_request_that_aws_refuses_for_its_time(cli, lab):
-    lab.faults.add(
+def test_a_request_that_aws_refuses_for_its_time(cli, critical_lab):
+    critical_lab.faults.add(
         Fault(action="DescribeVolumes", code="RequestExpired", message="Request has expired.", status=400)
     )
 
@@ -193,7 +188,7 @@ def test_a_request_that_aws_refuses_for_its_time(cli, lab):
         ({"BURSTWATCH_TOPIC_ARN": "alerts"}, "'alerts' is not a topic."),
     ],
 )
-def test_a_setting_that_is_wrong_is_a_usage_error(cli, lab, variables, message):
+def test_a_setting_that_is_wrong_is_a_usage_error(cli, critical_lab, variables, message):
     cli.set(**variables)
 
     result = cli.run("assess")
@@ -202,7 +197,7 @@ def test_a_setting_that_is_wrong_is_a_usage_error(cli, lab, variables, message):
     assert single_error(result).startswith(message)
 
 
-def test_a_ledger_of_an_unknown_kind_is_a_usage_error(cli, lab):
+def test_a_ledger_of_an_unknown_kind_is_a_usage_error(cli, critical_lab):
     result = cli.run("assess", "--ledger", "postgres:burstwatch")
 
     assert result.code == 2
@@ -210,7 +205,9 @@ def test_a_ledger_of_an_unknown_kind_is_a_usage_error(cli, lab):
 
 
 @pytest.mark.parametrize("command", ["assess", "watch"])
-def test_a_bad_policy_is_a_usage_error_with_every_fault_and_no_volume_is_requested(cli, lab, command):
+def test_a_bad_policy_is_a_usage_error_with_every_fault_and_no_volume_is_requested(
+    cli, critical_lab, command
+):
     (cli.directory / "policy.yaml").write_text("version: 2\nlevels:\n  warning_within: soon\n")
 
     result = cli.run(command)
@@ -221,12 +218,12 @@ def test_a_bad_policy_is_a_usage_error_with_every_fault_and_no_volume_is_request
     assert first == "  policy.yaml:1: version: is '2'; this burstwatch reads version: 1"
     assert second.startswith("  policy.yaml:3: levels.warning_within: 'soon' is not a valid duration;")
     assert fix == "  fix: correct it, then check it with burstctl policy check FILE"
-    assert lab.faults.call_counts() == {"GetParametersByPath": 1}, (
+    assert critical_lab.faults.call_counts() == {"GetParametersByPath": 1}, (
         "a deployed stack's policy would come first"
     )
 
 
-def test_a_locked_ledger(cli, lab, monkeypatch):
+def test_a_locked_ledger(cli, critical_lab, monkeypatch):
     monkeypatch.setattr(SqliteLedger.open.__func__, "__kwdefaults__", {"lock_timeout_s": 0.05})
     SqliteLedger.open(cli.ledger_path).close()
     holder = sqlite3.connect(cli.ledger_path, isolation_level=None)
@@ -239,7 +236,7 @@ def test_a_locked_ledger(cli, lab, monkeypatch):
     assert "has been locked by another process for 0.05 s, so nothing was written" in single_error(result)
 
 
-def test_a_damaged_ledger_is_left_as_it_is(cli, lab):
+def test_a_damaged_ledger_is_left_as_it_is(cli, critical_lab):
     cli.ledger_path.parent.mkdir(parents=True)
     cli.ledger_path.write_bytes(b"this is no database" * 100)
 
@@ -251,7 +248,7 @@ def test_a_damaged_ledger_is_left_as_it_is(cli, lab):
     assert cli.ledger_path.read_bytes() == b"this is no database" * 100
 
 
-def test_a_ledger_where_none_can_be_made(cli, lab):
+def test_a_ledger_where_none_can_be_made(cli, critical_lab):
     (cli.directory / "file").touch()
 
     result = cli.run("watch", "--once", "--ledger", "sqlite:file/ledger.sqlite")
@@ -260,16 +257,16 @@ def test_a_ledger_where_none_can_be_made(cli, lab):
     assert "check owner and permissions of the file and its directory" in fix_of(result)
 
 
-def test_to_assess_no_ledger_needs_to_be_made(cli, lab):
+def test_to_assess_no_ledger_needs_to_be_made(cli, critical_lab):
     (cli.directory / "file").touch()
 
     assert cli.run("assess", "--ledger", "sqlite:file/ledger.sqlite").code == 3
 
 
-def test_a_full_disk_loses_no_alert(cli, lab):
+def test_a_full_disk_loses_no_alert(cli, critical_lab):
     cli.run("watch", "--passes", "1")
-    add_critical(lab, "another")
-    lab.clock.advance(60)
+    add_critical(critical_lab, "another")
+    critical_lab.clock.advance(60)
 
     def fill_the_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
@@ -282,7 +279,7 @@ def test_a_full_disk_loses_no_alert(cli, lab):
     assert "CRITICAL: another" in second_result.err
 
 
-def test_a_closed_pipe(cli, lab):
+def test_a_closed_pipe(cli, critical_lab):
     reader, writer = os.pipe()
     os.close(reader)
 
@@ -293,7 +290,7 @@ def test_a_closed_pipe(cli, lab):
     assert single_error(result) == "the output could not be written (Broken pipe)."
 
 
-def test_a_watch_with_a_closed_pipe_has_recorded_its_pass(cli, lab):
+def test_a_watch_with_a_closed_pipe_has_recorded_its_pass(cli, critical_lab):
     reader, writer = os.pipe()
     os.close(reader)
 
@@ -306,7 +303,7 @@ def test_a_watch_with_a_closed_pipe_has_recorded_its_pass(cli, lab):
         assert len(ledger.states()) == 1
 
 
-def test_output_onto_a_full_disk(cli, lab):
+def test_output_onto_a_full_disk(cli, critical_lab):
     with Path("/dev/full").open("w") as full:
         result = cli.run_in_subprocess("assess", "--json", stdout=full)
 
@@ -314,7 +311,7 @@ def test_output_onto_a_full_disk(cli, lab):
     assert "the output could not be written (No space left on device)" in single_error(result)
 
 
-def test_a_closed_stdout_is_refused_before_anything_is_done(cli, lab):
+def test_a_closed_stdout_is_refused_before_anything_is_done(cli, critical_lab):
     result = cli.run_in_subprocess("watch", "--once", stdout=None, preexec_fn=lambda: os.close(1))
 
     assert result.code == 1
@@ -322,15 +319,15 @@ def test_a_closed_stdout_is_refused_before_anything_is_done(cli, lab):
     assert not cli.ledger_path.exists()
 
 
-def test_a_closed_stderr_stops_nothing(cli, lab):
+def test_a_closed_stderr_stops_nothing(cli, critical_lab):
     result = cli.run_in_subprocess("assess", stderr=None, preexec_fn=lambda: os.close(2))
 
     assert result.code == 3
     assert "critical" in result.out
 
 
-def test_an_encoding_that_lacks_characters_stops_nothing(cli, lab):
-    add_critical(lab, "日本語")
+def test_an_encoding_that_lacks_characters_stops_nothing(cli, critical_lab):
+    add_critical(critical_lab, "日本語")
 
     result = cli.run_in_subprocess("assess", env={"PYTHONIOENCODING": "ascii"})
 
@@ -338,10 +335,10 @@ def test_an_encoding_that_lacks_characters_stops_nothing(cli, lab):
     assert "???" in result.out
 
 
-def test_an_interrupt_ends_it_at_once(cli, lab):
-    lab.faults.set_latency(20_000, "DescribeVolumes")
+def test_an_interrupt_ends_it_at_once(cli, critical_lab):
+    critical_lab.faults.set_latency(20_000, "DescribeVolumes")
     with cli.start_subprocess("watch", "--once", stdout=subprocess.DEVNULL) as process:
-        wait_until(lambda: "DescribeVolumes" in lab.faults.call_counts())
+        wait_until(lambda: "DescribeVolumes" in critical_lab.faults.call_counts())
         process.send_signal(signal.SIGINT)
         _, text = process.communicate(timeout=60)
 
@@ -350,7 +347,7 @@ def test_an_interrupt_ends_it_at_once(cli, lab):
     assert "Traceback" not in text
 
 
-def test_a_bug_is_one_line_and_names_how_to_get_the_rest(cli, lab, monkeypatch):
+def test_a_bug_is_one_line_and_names_how_to_get_the_rest(cli, critical_lab, monkeypatch):
     def break_down(*_, **__):
         raise LookupError("no such\nthing")
 

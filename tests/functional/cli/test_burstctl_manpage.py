@@ -20,22 +20,11 @@ MANDOC = shutil.which("mandoc")
 needs_groff = pytest.mark.skipif(GROFF is None, reason="groff is not installed (Debian: groff)")
 
 
-@pytest.fixture(scope="module")
-def page():
-    return make_manpage()
-
-
-@pytest.fixture(scope="module")
-def plain_text(page):
-    """The text of the page without its macros."""
-    return re.sub(r"\\f[BRI]|\\&", "", page).replace(r"\-", "-").replace(r"\(aq", "'").replace(r"\(ti", "~")
-
-
 @needs_groff
-def test_groff_sets_it_without_a_warning(page):
+def test_groff_sets_it_without_a_warning(manpage):
     set_ = subprocess.run(
         [GROFF, "-man", "-ww", "-K", "utf8", "-T", "utf8"],
-        input=page,
+        input=manpage,
         capture_output=True,
         text=True,
         timeout=60,
@@ -46,10 +35,10 @@ def test_groff_sets_it_without_a_warning(page):
 
 
 @pytest.mark.skipif(MANDOC is None, reason="mandoc is not installed")
-def test_mandoc_finds_no_error(page):
+def test_mandoc_finds_no_error(manpage):
     linted = subprocess.run(
         [MANDOC, "-T", "lint", "-W", "error"],
-        input=page,
+        input=manpage,
         capture_output=True,
         text=True,
         timeout=60,
@@ -87,17 +76,17 @@ def test_the_ledger_of_a_profile_is_named(plain_text):
     assert "ledger-PROFILE-REGION.sqlite" in plain_text
 
 
-def test_it_is_the_same_whenever_it_is_made(page):
-    assert make_manpage() == page
+def test_it_is_the_same_whenever_it_is_made(manpage):
+    assert make_manpage() == manpage
 
 
-def test_it_is_the_same_after_the_parameters_of_a_command_were_read(page, monkeypatch):
+def test_it_is_the_same_after_the_parameters_of_a_command_were_read(manpage, monkeypatch):
     root = click.Context(burstctl, info_name="burstctl")
     command = burstctl.get_command(root, "watch")
     monkeypatch.setattr(command, "_help_option", None)  # click caches it here
     command.get_params(click.Context(command, info_name="watch"))
-    assert make_manpage() == page
+    assert make_manpage() == manpage
 
 
-def test_the_page_that_ships_is_up_to_date(page):
-    assert (ROOT / "runbooks" / "burstctl.1").read_text() == page, "make man writes it"
+def test_the_page_that_ships_is_up_to_date(manpage):
+    assert (ROOT / "runbooks" / "burstctl.1").read_text() == manpage, "make man writes it"

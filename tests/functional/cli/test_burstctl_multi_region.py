@@ -14,8 +14,6 @@ from burstctl.context.multi_region import RegionReads
 from burstctl.context.regions import misspelled_region_problem
 from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.server import Endpoint
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabSettings
 from burstwatch.wiring.settings import SettingsError
 from support.aws.fake_stack import deploy_stack
 from support.cli_session import START, add_calm, add_critical, add_warning, every_command
@@ -25,31 +23,6 @@ REGIONS = b"""<DescribeRegionsResponse><regionInfo>
 <item><regionName>us-east-1</regionName><optInStatus>opt-in-not-required</optInStatus></item>
 <item><regionName>eu-west-1</regionName><optInStatus>opt-in-not-required</optInStatus></item>
 </regionInfo></DescribeRegionsResponse>"""
-
-
-class _Account(Endpoint):
-    """An AWS of two regions: the second one's calls go to a lab of its own."""
-
-    def __init__(self, fleet, second):
-        super().__init__(fleet)
-        self.second = second
-
-    def __call__(self, environ, start_response):
-        scope = environ.get("HTTP_AUTHORIZATION", "")
-        if f"/{self.second.fleet.settings.region}/" in scope:
-            return self.second(environ, start_response)
-        return super().__call__(environ, start_response)
-
-
-def a_fleet(region):
-    return LabFleet(LabClock(START, speed=0), LabSettings(lag_s=60, region=region))
-
-
-@pytest.fixture
-def account(cli):
-    with _Account(a_fleet("us-east-1"), Endpoint(a_fleet("eu-west-1"))) as account:
-        cli.set(**account.environment)
-        yield account
 
 
 @contextmanager

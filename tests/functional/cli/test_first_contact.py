@@ -6,7 +6,9 @@ import pytest
 
 from burstctl.cli.exit_codes import ExitCode
 from burstlab.fake_aws.faults import Fault
-from support.cli_session import add_calm, add_critical, start_lab
+
+pytestmark = pytest.mark.usefixtures("two_volumes")
+
 
 READS_VOLUMES = [
     ("assess",),
@@ -36,15 +38,6 @@ DENIED_ACTIONS = [
     "GetParametersByPath",
     "GetCallerIdentity",
 ]
-
-
-@pytest.fixture
-def lab(cli, monkeypatch):
-    monkeypatch.setattr("time.sleep", lambda _seconds: None)
-    with start_lab(cli) as endpoint:
-        add_critical(endpoint)
-        add_calm(endpoint, "web-1")
-        yield endpoint
 
 
 def unset_credentials(cli, lab):

@@ -6,7 +6,6 @@ import re
 import pytest
 from moto.iam.policy_validation import IAMPolicyDocumentValidator
 
-from burstlab.fake_aws.faults import Fault
 from burstlab.model.database import LabDatabase
 from burstlab.model.file_system import LabFileSystem
 from support.aws.fake_cloudformation import fake_cloudformation
@@ -14,9 +13,8 @@ from support.aws.fake_stack import deploy_stack
 from support.cli_session import INSTANCE, add_calm, add_critical, add_draining_instance
 from support.fake_slack import start_fake_slack
 from support.paths import ROOT
+from support.permissions_page import SECTIONS, allowed_actions, operations, policies
 
-PAGE = (ROOT / "docs" / "permissions.md").read_text()
-SECTIONS = dict(re.findall(r"^## (.+)\n((?:(?!^## ).*\n)*)", PAGE, re.MULTILINE))
 VOLUME = "VOLUME"
 TO_LOOK = [
     ("assess",),
@@ -52,20 +50,6 @@ TRANSACTION = {"PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"}
 """What IAM checks of a ``TransactWriteItems``: the items in it."""
 
 
-def policies(section):
-    return [json.loads(text) for text in re.findall(r"```json\n(.*?)```", SECTIONS[section], re.DOTALL)]
-
-
-def allowed_actions(*sections):
-    return {
-        action
-        for section in sections
-        for policy in policies(section)
-        for statement in policy["Statement"]
-        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
-    }
-
-
 def called_operations(cli, lab, commands):
     """Every operation that AWS received; each command meets a critical volume that has opted in."""
     (cli.directory / "policy.yaml").write_text("version: 1\nlevels:\n  warning_within: 30m\n")
@@ -80,23 +64,8 @@ def called_operations(cli, lab, commands):
     return (called | items) - NO_PERMISSION_NEEDED - {"TransactWriteItems"}
 
 
-def operations(actions):
-    return {action.partition(":")[2] for action in actions}
-
-
 def test_what_only_looks_calls_exactly_what_its_policy_allows(cli, lab):
     assert called_operations(cli, lab, TO_LOOK) == operations(allowed_actions("To look"))
-
-
-@pytest.fixture
-def least_permissions(lab):
-    """Only the actions that the page says are enough for assess and explain."""
-    [sentence] = re.findall(r"`assess` and `explain` need only ([^.]+)\.", SECTIONS["To look"])
-    enough = set(re.findall(r"`(\w+)`", sentence))
-    assert len(enough) == 4
-    sections = [name for name in SECTIONS if name.startswith(("To ", "With "))]
-    for action in operations(allowed_actions(*sections)) - enough - {"*"}:
-        lab.faults.add(Fault(action=action, code="UnauthorizedOperation", status=403))
 
 
 @pytest.mark.usefixtures("least_permissions")

@@ -27,11 +27,15 @@ from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ledger.flip_state import EXTERNAL, WATCHDOG, Direction, FlipStatus, ManualWindowOverride
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Policy
-from support.concurrency.crash_harness import CrashRun, a_policy, shared_lab
+from support.concurrency.crash_harness import (
+    HELD_POINTS,
+    VOLUME_ID,
+    CrashRun,
+    a_policy,
+    add_draining,
+)
 from support.paths import ROOT
 
-VOLUME_ID = "vol-000000000000000c1"
-HELD_POINTS: list[int] = []
 SLOWEST_S = 30
 """An intent is dated by the machine's own pace, and no two passes take the same time."""
 CRASH_PROCESS = ROOT / "tests" / "support" / "concurrency" / "crash_process.py"
@@ -47,11 +51,6 @@ class CrashScenario:
     least_points: int
     policy: Policy = field(default_factory=a_policy)
     settings: dict[str, object] = field(default_factory=dict)
-
-
-def add_draining(play: CrashRun, load: str = "steady:2500", **tags: str) -> None:
-    """(2500 - 300) / 54,000 = 2.4 % go a minute: at most 20 % are left, it is empty in 8 min: critical."""
-    play.add(VOLUME_ID, load, size_gib=100, balance_pct=44, **tags)
 
 
 def is_on_target(play: CrashRun) -> bool:
@@ -135,14 +134,6 @@ SCENARIOS = {
         least_points=22,
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def lab():
-    with shared_lab() as lab:
-        yield lab
-    if HELD_POINTS:
-        print(f"\n{sum(HELD_POINTS)} crash points, all held")  # noqa: T201 - the figure is asked for
 
 
 def run_scenario(scenario: CrashScenario, lab, path: Path, fuse: CrashPoint) -> CrashRun:
@@ -237,24 +228,6 @@ def test_an_intent_that_was_never_sent_is_not_taken_for_the_attempt_before_it_th
     fuse = CrashPoint(hooks=[Hook(name="ModifyVolume", nth=3, action=kill_process)])
     play = run_scenario(scenario, lab, tmp_path / "ledger.db", fuse)
     assert play.restarts == 1
-
-
-@pytest.fixture
-def externally_reverted(lab, tmp_path):
-    """AWS took it, the process died, and somebody reverted it before the next one looked."""
-    lab.next_day()
-    play = CrashRun(lab=lab, path=tmp_path / "ledger.db", policy=a_policy(), fuse=CrashPoint(at_effect=5))
-    add_draining(play, target="io1")
-    lab.fleet.clock.advance(60)
-    with pytest.raises(ProcessKilled):
-        play.run_pass(play.now_s)
-    lab.fleet.clock.advance(300)
-    lab.fleet.modify(VOLUME_ID, volume_type="gp2")
-    play.restart()
-    for _ in range(4):
-        play.tick()
-    yield play
-    play.close()
 
 
 def test_an_unobserved_external_revert_stays_and_both_modifications_count(externally_reverted):

@@ -13,7 +13,10 @@ from burstlab.model.volume import LabVolume
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from support.concurrency.crash_harness import LabClients, SharedLab, a_policy, shared_lab
+from support.concurrency.crash_harness import LabClients, SharedLab, a_policy
+
+pytestmark = pytest.mark.usefixtures("long_poll_interval")
+
 
 VOLUME_ID = "vol-000000000000000e1"
 
@@ -36,18 +39,6 @@ class LabWaiter:
 
     def wait(self, seconds):
         self.lab.fleet.clock.advance(seconds)
-
-
-@pytest.fixture(scope="module")
-def lab():
-    with shared_lab() as lab:
-        yield lab
-
-
-@pytest.fixture(autouse=True)
-def long_poll_interval(monkeypatch):
-    monkeypatch.setattr(runner, "_POLL_INTERVAL_S", 600)
-    monkeypatch.setattr(runner, "_SLOW_POLL_INTERVAL_S", 3600)
 
 
 def a_journal(lab, directory) -> Journal:

@@ -5,8 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from threading import Barrier
 from time import monotonic
 
@@ -15,10 +14,8 @@ import pytest
 from burstctl.context.on_demand_pass import evaluate_fleet
 from burstctl.flip.plan_orders import plan_orders
 from burstlab.harness.effects import CHANNEL, CrashPoint, Hook, ProcessKilled, kill_process
-from burstlab.harness.world import World
 from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.errors import AwsFailure, FailureKind
-from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.flips.flip_plan import FlipOrder
@@ -27,16 +24,12 @@ from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.flip_executor import execute_flips
 from burstwatch.engine.tick_pass import run_tick
 from support.builders.states import with_fields
 from support.concurrency.crash_harness import (
-    LabClients,
-    a_lab_volume,
     a_policy,
     crashing_modifier,
-    shared_lab,
 )
 from support.paths import ROOT
 
@@ -44,85 +37,6 @@ RACE_PROCESS = ROOT / "tests" / "support" / "concurrency" / "race_process.py"
 SOURCES = os.pathsep.join(str(ROOT / root) for root in ("lambdas", "runbooks", "lab", "tests"))
 WORKERS = 10
 SETTLED = (EntryKind.INTENT, EntryKind.NOT_DONE, EntryKind.ACCEPTED, EntryKind.REACHED)
-
-
-@dataclass
-class RaceSetup(World):
-    """A lab, a ledger file, and the processes that use them, each with its own connection."""
-
-    lab: object
-    path: Path
-    policy: Policy
-    sent_alert_ids: list[str] = field(default_factory=list)
-    connections: list[SqliteLedger] = field(default_factory=list)
-
-    @property
-    def fleet(self):
-        return self.lab.fleet
-
-    @property
-    def ledger(self) -> SqliteLedger:
-        return self.connections[0]
-
-    def worker(self, fuse: CrashPoint | None = None):
-        self.connections.append(SqliteLedger.open(self.path, lock_timeout_s=30))
-        clients = LabClients.connect(self.lab.endpoint.url)
-        return clients.build_services(
-            self.connections[-1], self.policy, fuse or CrashPoint(), self.sent_alert_ids
-        )
-
-    def add_draining(self, count: int, *, size_gib: int = 100, **tags: str) -> list[str]:
-        """Each is empty in seven minutes."""
-        added = [
-            a_lab_volume(
-                f"vol-{number:017x}",
-                "steady:2500",
-                size_gib=size_gib,
-                balance_pct=46,
-                starts_at=self.fleet.clock.now(),
-                **tags,
-            )
-            for number in range(1, count + 1)
-        ]
-        ids = self.fleet.add_all(added)
-        self.fleet.clock.advance(660)
-        return ids
-
-    def modified(self, volume_ids) -> dict[str, int]:
-        return {volume_id: len(self.fleet.modifications(volume_id)) for volume_id in volume_ids}
-
-    def intents(self, volume_id: str) -> list[str]:
-        """Who asked, as the ledger has it."""
-        entries = self.ledger.entries(volume_id)
-        return [entry.body["by"] for entry in entries if entry.kind is EntryKind.INTENT]
-
-    def order(self, shell, volume_id: str, direction: Direction = Direction.FLIP):
-        """An operator's, by name."""
-        order = FlipOrder(
-            volume_id=volume_id,
-            direction=direction,
-            cause=FlipCause.MANUAL,
-            reason="anna wants it",
-            by="anna",
-            override=TargetOverride(volume_type=VolumeType.GP3) if direction is Direction.FLIP else None,
-        )
-        return execute_flips(shell, [order], shell.build_collector(self.now_s))[volume_id]
-
-
-@pytest.fixture(scope="module")
-def lab():
-    with shared_lab() as lab:
-        yield lab
-
-
-@pytest.fixture
-def race(lab, tmp_path):
-    lab.next_day()
-    scene = RaceSetup(lab=lab, path=tmp_path / "ledger.db", policy=a_policy())
-    scene.worker()
-    yield scene
-    for ledger in scene.connections:
-        ledger.close()
 
 
 def run_concurrently(*jobs):

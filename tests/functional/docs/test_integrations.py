@@ -1,6 +1,5 @@
 """What is in integrations/: rules and a dashboard that query only exported metrics, and link to pages."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -10,26 +9,14 @@ import pytest
 import yaml
 
 from burstctl.watch.exporter_metrics import METRICS
-from support.paths import ROOT
+from support.paths import DASHBOARD, ROOT, RULES
 
 PROMTOOL = shutil.which("promtool")
-RULES = ROOT / "integrations" / "prometheus" / "alerts.yaml"
 RULE_TESTS = RULES.with_name("alerts_test.yaml")
-DASHBOARD = ROOT / "integrations" / "grafana" / "burstwatch.json"
 PAGE = ROOT / "docs" / "prometheus.md"
 COLUMNS = 24
 LABELS = {label for metric in METRICS for label in metric.labels} | {"instance", "job"}
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed (Debian: prometheus)")
-
-
-@pytest.fixture(scope="module")
-def rules():
-    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
-
-
-@pytest.fixture(scope="module")
-def dashboard():
-    return json.loads(DASHBOARD.read_text())
 
 
 def panels_of(dashboard):

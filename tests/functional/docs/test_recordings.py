@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from documents.recordings.animation import THEME, Frame, animate
-from documents.recordings.scenes import FOLDER, build_recordings
+from documents.recordings.scenes import FOLDER
 from documents.recordings.terminal import COLUMNS, LINES, read_screen, start_burstctl
 from support.paths import ROOT
 
@@ -16,11 +16,6 @@ MIN_CONTRAST = 4.5
 """The least contrast of text, by WCAG 2.2 AA."""
 
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-@pytest.fixture(scope="module")
-def new_pictures():
-    return build_recordings()
 
 
 def picture_lines(picture):

@@ -31,7 +31,7 @@ from support.builders.alerts import (
     event_alerts_of_every_kind,
     numbered_alert,
 )
-from support.cli_session import CliSession, add_critical, start_lab
+from support.cli_session import add_critical
 from support.paths import ROOT
 from support.probe.sample_readings import a_reading
 from support.schema_check import (
@@ -59,17 +59,6 @@ ALERTS = [
     a_policy_rejection("no"),
     *event_alerts_of_every_kind(),
 ]
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    return CliSession(tmp_path, monkeypatch, capsys)
-
-
-@pytest.fixture
-def lab(cli):
-    with start_lab(cli) as endpoint:
-        yield endpoint
 
 
 def names_in_the_code():
@@ -213,13 +202,6 @@ def probe_tasks():
 
 
 # -- the check itself
-
-
-@pytest.fixture
-def reported(cli, lab):
-    add_critical(lab, tags={"burstwatch:mode": "auto"})
-    cli.run("hold", "--all", "--for", "1h", "--reason", "INC-42", "--ledger", f"sqlite:{cli.ledger_path}")
-    return cli.run("assess", "--json").document
 
 
 OPEN_OBJECTS = ("by_level", "api_calls")

@@ -13,16 +13,13 @@ from botocore.exceptions import PaginationError
 
 from burstctl.watch import exporter_http_server as exporter
 from burstctl.watch.exporter_collector import FleetCollector
-from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.fake_aws.server import ACCESS_KEY
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.aws.botocore_hooks import MAX_PAGES, paginate
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.http_deadline import limit_response_time
 from burstwatch.adapters.ledger import dynamodb_table
 from burstwatch.adapters.ledger.dynamodb_table import Table
-from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger.ledger_entry import EntryKind
@@ -37,32 +34,10 @@ from burstwatch.wiring.bootstrap import build_modifier, build_services, build_to
 from support.aws.slow_peer import LATEST_S, WITHIN_S, a_peer
 from support.builders.alerts import NOW_S, PLACE, numbered_alert
 from support.fake_delivery import FakeChannel, FakeLedger
-from support.watch_pass_setup import PAST, START, RecordingChannel, services_with, tick, warm_up
+from support.watch_pass_setup import tick, warm_up
 
 NOON_S = 1_795_000_020
 AUTO = {"burstwatch:mode": "auto"}
-
-
-@pytest.fixture
-def lab():
-    with Endpoint(LabFleet(LabClock.manual(START - PAST), LabSettings(lag_s=60))) as endpoint:
-        yield endpoint
-
-
-@pytest.fixture
-def ledger():
-    with SqliteLedger.in_memory() as opened:
-        yield opened
-
-
-@pytest.fixture
-def recorder():
-    return RecordingChannel()
-
-
-@pytest.fixture
-def shell(lab, ledger, recorder):
-    return services_with(lab, ledger, recorder)
 
 
 def a_session():

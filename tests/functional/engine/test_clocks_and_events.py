@@ -7,103 +7,21 @@ afterwards, on a ledger of each kind where the ledger is what must hold.
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 
-from burstlab.fake_aws.in_process_clients import InProcessCloudWatch, InProcessEc2
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabSettings
-from burstlab.model.volume import LabVolume
-from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.ec2 import Ec2Reader
-from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ledger.ledger import TickKind
-from burstwatch.core.location import AwsLocation
-from burstwatch.core.policy.policy import Policy
-from burstwatch.engine.services import Services
-from burstwatch.engine.tick_pass import run_tick
 from burstwatch.wiring.bootstrap import ClockError
-from support.builders.functions import AUTO, a_message, deploy_functions, failed_message_ids, to_instant
-from support.cli_session import add_calm, count_modify_calls, modification_targets
-from support.ledger_stores import LEDGER_KINDS, ledger_store
+from support.builders.functions import a_message, failed_message_ids, to_instant
+from support.cli_session import count_modify_calls, modification_targets
+from support.clock_scenario import FAST_POLICY, VOLUME, ClockScenario, add_flip_candidate
+from support.ledger_stores import each_ledger
 
-NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 BERLIN, NEW_YORK = "Europe/Berlin", "America/New_York"
-FAST_POLICY = {
-    "flip": {"cooldown": "4m"},
-    "flip_back": {"dwell": "5m", "calm_for": "5m", "return": "always"},
-    "lead": {"least": "5m", "reserve": "10m", "per_tib": "10m"},
-}
-VOLUME = "vol-00000000000000001"
 CALM = "vol-00000000000000002"
-
-
-class ClockScenario:
-    """A fleet, the watchdog that watches it, and its alerts; the lab's clock is AWS's."""
-
-    def __init__(self, ledger, begins_at=NOON, **policy):
-        quick = LabSettings(lag_s=60, modifying_s=20, modify_minutes_per_tib=1, modify_spread=0)
-        self.fleet = LabFleet(LabClock.manual(begins_at), quick)
-        self.alerts = []
-        ec2 = InProcessEc2(self.fleet)
-        self.shell = Services(
-            ec2=Ec2Reader(ec2),
-            cloudwatch=InProcessCloudWatch(self.fleet),
-            ledger=ledger,
-            calls=CallCounter(),
-            policy=Policy.from_mapping({"version": "1", **FAST_POLICY, **policy}),
-            location=AwsLocation(region="us-east-1"),
-            channels=[SimpleNamespace(name="people", send=self.alerts.append)],
-            modifier=Ec2Modifier(ec2),
-        )
-
-    def add(self, volume_id=VOLUME, load="idle", size_gib=100, balance_pct=100.0, **tags):
-        volume_tags = {f"burstwatch:{key}": value for key, value in tags.items()}
-        self.fleet.add(
-            LabVolume(
-                volume_id=volume_id, size_gib=size_gib, load=load, balance_pct=balance_pct, tags=volume_tags
-            )
-        )
-
-    def advance(self, seconds=60.0):
-        self.fleet.clock.advance(seconds)
-
-    def tick(self, off_s=0.0, *, shell=None):
-        """What the loop of a watch does whose machine's clock is off by so much."""
-        now_s = self.fleet.clock.now_s() + off_s
-        return run_tick(shell or self.shell, tick_at_s=int(now_s // 60) * 60, now_s=now_s)
-
-    def ticks(self, minutes):
-        for _ in range(minutes):
-            self.advance()
-            self.tick()
-
-    def kinds(self, volume_id=VOLUME):
-        return [alert.kind for alert in self.alerts if alert.volume_id == volume_id]
-
-    def modification_targets(self, volume_id=VOLUME):
-        return [
-            (modification.target.volume_type, modification.started_at)
-            for modification in self.fleet.modifications(volume_id)
-        ]
-
-    def evaluated_volumes(self, report):
-        return {decision.volume_id for decision in report.decisions} if report else set()
-
-
-@pytest.fixture
-def world():
-    with SqliteLedger.in_memory() as ledger:
-        yield ClockScenario(ledger)
-
-
-@pytest.fixture(params=LEDGER_KINDS)
-def ledger(request, tmp_path):
-    with ledger_store(request.param, tmp_path) as home:
-        yield home.open()
 
 
 # Clocks
@@ -141,6 +59,7 @@ def test_a_window_that_began_while_the_machine_slept_is_met_late_and_that_is_rep
 STEPS_S = [0, -3, 3, -45, 45, -90, 90, -2, 2, 0]
 
 
+@each_ledger
 @pytest.mark.parametrize("every_s", [60, 20])
 def test_clock_steps_of_seconds_lose_no_tick_and_repeat_no_alert(ledger, every_s):
     """A volume in focus is due every minute: it is looked at every two minutes at the least."""
@@ -169,6 +88,7 @@ class SkewedClock:
         return answer
 
 
+@each_ledger
 @pytest.mark.parametrize("off_s", [3600, -3600], ids=["ahead", "behind"])
 def test_a_machine_an_hour_off_leaves_nothing_that_holds_up_the_right_ones(ledger, off_s):
     """It claims its ticks, and is stopped by the first answer of EC2; the others go on as if alone."""
@@ -185,6 +105,7 @@ def test_a_machine_an_hour_off_leaves_nothing_that_holds_up_the_right_ones(ledge
     assert ledger.fleet_snapshot().tick_at_s == int(world.fleet.clock.now_s()) // 300 * 300
 
 
+@each_ledger
 @pytest.mark.parametrize("kind", TickKind)
 @pytest.mark.parametrize(("behind_s", "is_free"), [(0.001, False), (0.5, False), (5.0, False), (5.5, True)])
 def test_clocks_that_agree_within_seconds_heed_each_others_claims(ledger, kind, behind_s, is_free):
@@ -193,6 +114,7 @@ def test_clocks_that_agree_within_seconds_heed_each_others_claims(ledger, kind, 
     assert ledger.claim_tick(kind, 60, now_s=100 - behind_s, lease_s=50) is is_free
 
 
+@each_ledger
 def test_a_claim_does_not_last_longer_because_clocks_may_differ(ledger):
     """Who died in its tick holds it for the lease; the next tick is free all the while."""
     assert ledger.claim_tick(TickKind.FOCUS, 60, now_s=100, lease_s=50)
@@ -262,36 +184,11 @@ def test_change_hours_open_and_close_by_the_clocks_of_their_zone(hours, begins, 
 # Events
 
 
-@pytest.fixture
-def functions(monkeypatch):
-    with deploy_functions(monkeypatch) as deployed:
-        yield deployed
-
-
-@pytest.fixture
-def lab(functions):
-    return functions.lab
-
-
-def add_flip_candidate(lab):
-    """A volume that must off its credits at once, whatever its balance."""
-    return add_calm(lab, tags=AUTO | {"burstwatch:critical": "true"})
-
-
-@pytest.fixture
-def flip_candidate(functions, lab):
-    """Such a volume, of which people know, and whose flip is requested."""
-    volume_id = add_flip_candidate(lab)
-    functions.watch("sweep")
-    assert functions.alert_kinds() == ["CriticalVolumeOnBurstStorage"]
-    return volume_id
-
-
 @pytest.mark.parametrize("late", [timedelta(hours=3), timedelta(days=7)], ids=str)
 @pytest.mark.parametrize("mode", ["sweep", "focus"])
-def test_an_old_tick_requests_no_flip(functions, lab, mode, late):
-    add_flip_candidate(lab)
-    output = functions.watch(mode, time=to_instant(lab.clock.now_s() - late.total_seconds()))
+def test_an_old_tick_requests_no_flip(functions, deployed_lab, mode, late):
+    add_flip_candidate(deployed_lab)
+    output = functions.watch(mode, time=to_instant(deployed_lab.clock.now_s() - late.total_seconds()))
     assert output.metrics["LateTicks"] == 1
     assert (functions.requested_flips(), functions.alert_kinds(), functions.ledger.states()) == ([], [], {})
     functions.watch("sweep")
@@ -300,58 +197,67 @@ def test_an_old_tick_requests_no_flip(functions, lab, mode, late):
 
 
 @pytest.mark.parametrize("late", [timedelta(days=1), timedelta(days=4)], ids=str)
-def test_a_request_that_the_queue_brings_again_much_later_is_dropped(functions, lab, flip_candidate, late):
+def test_a_request_that_the_queue_brings_again_much_later_is_dropped(
+    functions, deployed_lab, flip_candidate, late
+):
     """SQS keeps a message for four days; by then its volume was looked at many times."""
     records = functions.requests()
-    lab.clock.advance(late.total_seconds())
+    deployed_lab.clock.advance(late.total_seconds())
     functions.end_invocation()
     output = functions.flip(records)
-    assert (count_modify_calls(lab), failed_message_ids(output)) == (0, set())
+    assert (count_modify_calls(deployed_lab), failed_message_ids(output)) == (0, set())
     assert "too long ago to be needed" in " ".join(output.warnings)
 
 
 @pytest.mark.parametrize("is_over", [False, True], ids=["under way", "over"])
 def test_a_request_that_comes_again_after_the_queues_five_minutes_is_one_modification(
-    functions, lab, flip_candidate, is_over
+    functions, deployed_lab, flip_candidate, is_over
 ):
     """FIFO queues know a repeat for five minutes; the ledger does for as long as it matters."""
     [record] = functions.requests()
     functions.flip([record])
     if is_over:
-        lab.fleet.end_modification(flip_candidate)
-    lab.clock.advance(5 * 60 + 30)
+        deployed_lab.fleet.end_modification(flip_candidate)
+    deployed_lab.clock.advance(5 * 60 + 30)
     output = functions.flip([a_message(record["body"], group=flip_candidate)])
     assert (
-        count_modify_calls(lab),
-        modification_targets(lab, flip_candidate),
+        count_modify_calls(deployed_lab),
+        modification_targets(deployed_lab, flip_candidate),
         failed_message_ids(output),
     ) == (1, ["gp3"], set())
     assert "Flips" not in output.metrics
 
 
-def test_requests_of_two_ticks_that_arrive_in_reverse_are_one_modification(functions, lab, flip_candidate):
+def test_requests_of_two_ticks_that_arrive_in_reverse_are_one_modification(
+    functions, deployed_lab, flip_candidate
+):
     [first] = functions.requests()
-    later = first["body"].replace(to_instant(lab.clock.now_s()), to_instant(lab.clock.now_s() + 60))
+    later = first["body"].replace(
+        to_instant(deployed_lab.clock.now_s()), to_instant(deployed_lab.clock.now_s() + 60)
+    )
     assert later != first["body"]
-    lab.clock.advance(60)
+    deployed_lab.clock.advance(60)
     functions.flip([a_message(later, group=flip_candidate)])
     functions.flip([first])
-    assert (count_modify_calls(lab), modification_targets(lab, flip_candidate)) == (1, ["gp3"])
+    assert (count_modify_calls(deployed_lab), modification_targets(deployed_lab, flip_candidate)) == (
+        1,
+        ["gp3"],
+    )
 
 
-def test_events_of_last_week_do_not_affect_the_flip_of_today(functions, lab, flip_candidate):
+def test_events_of_last_week_do_not_affect_the_flip_of_today(functions, deployed_lab, flip_candidate):
     """EBS's event about the first modification is delivered again while the second one is under way."""
     functions.flip()
-    lab.fleet.end_modification(flip_candidate)
-    lab.clock.advance(2)
-    events = [event.body for event in lab.fleet.events if event.volume_id == flip_candidate]
+    deployed_lab.fleet.end_modification(flip_candidate)
+    deployed_lab.clock.advance(2)
+    events = [event.body for event in deployed_lab.fleet.events if event.volume_id == flip_candidate]
     functions.settle(events[-1])
-    lab.clock.advance(7 * 24 * 3600)
-    lab.fleet.modify(flip_candidate, volume_type="io1", iops=3000)
-    lab.clock.advance(120)
+    deployed_lab.clock.advance(7 * 24 * 3600)
+    deployed_lab.fleet.modify(flip_candidate, volume_type="io1", iops=3000)
+    deployed_lab.clock.advance(120)
     functions.settle(events[-1])
     history = functions.history(flip_candidate)
     for event in [*events, *reversed(events)]:
         functions.settle(event)
     assert functions.history(flip_candidate) == history
-    assert (count_modify_calls(lab), functions.requested_flips()) == (1, [])
+    assert (count_modify_calls(deployed_lab), functions.requested_flips()) == (1, [])

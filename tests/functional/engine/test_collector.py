@@ -2,60 +2,21 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
 
 import pytest
-from boto3.session import Session
 
 from burstlab.fake_aws.faults import Fault
-from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
+from burstlab.model.fleet import LabInstance
 from burstlab.model.volume import LabVolume
-from burstwatch.adapters.aws.call_counter import CallCounter
-from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
-from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.watch.due_volumes import DueVolume
-from burstwatch.engine.collector import Collector
-from burstwatch.wiring.bootstrap import build_client
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+pytestmark = pytest.mark.begins_at(START)
+
+
 LARGE, XLARGE, MICRO = "i-0000000000000000a", "i-0000000000000000b", "i-0000000000000000c"
-
-
-@pytest.fixture
-def lab():
-    with Endpoint(LabFleet(LabClock.manual(START), LabSettings(lag_s=60))) as endpoint:
-        yield endpoint
-
-
-@pytest.fixture
-def reader(lab):
-    return a_reader(lab, "ec2", Ec2Reader)
-
-
-@pytest.fixture
-def collect(lab, reader):
-    """Begins a pass now."""
-    cloudwatch = a_reader(lab, "cloudwatch", CloudWatchReader)
-
-    def begin():
-        lab.faults.reset_calls()
-        return Collector(ec2=reader, cloudwatch=cloudwatch, now_s=lab.fleet.now_s(), gap_after_s=1_800)
-
-    return begin
-
-
-@cache
-def boto_session():
-    """One for all: the descriptions of EC2 and CloudWatch take a while to read."""
-    return Session(aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name="us-east-1")
-
-
-def a_reader(lab, service, kind):
-    return kind(build_client(boto_session(), service, CallCounter(), endpoint_url=lab.url))
 
 
 def add_to(lab, instance_id, instance_type, **volume):

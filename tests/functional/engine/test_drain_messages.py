@@ -4,22 +4,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from boto3.session import Session
 
 from burstctl.context.on_demand_pass import evaluate_fleet
 from burstlab.fake_aws.faults import Fault
-from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
+from burstlab.model.fleet import LabInstance
 from burstlab.model.volume import LabVolume, MetricFault
 from burstwatch.adapters.aws.drain_metrics import MAX_VOLUMES, METRICS_PER_VOLUME
-from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import Alert, AlertKind, format_sentences, format_title
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine import evaluate_volumes
 from burstwatch.engine.services import Services
-from burstwatch.wiring.bootstrap import build_services
 from support.paths import ROOT
 
 RUNBOOKS = ROOT / "runbooks"
@@ -28,46 +23,9 @@ NIGHT = datetime(2026, 11, 20, 2, 20, tzinfo=UTC)
 """The eighth night: the batch has been at work since two o'clock."""
 
 
-class RecordingChannel:
-    name = "recorder"
+NO_DIGEST = replace(Policy(), alerts=replace(Policy().alerts, digest_above=1_000))
 
-    def __init__(self):
-        self.alerts = []
-
-    def send(self, alert):
-        self.alerts.append(alert)
-
-
-@pytest.fixture
-def lab():
-    with Endpoint(LabFleet(LabClock.manual(BEGINS), LabSettings(lag_s=60))) as endpoint:
-        yield endpoint
-
-
-@pytest.fixture
-def ledger():
-    with SqliteLedger.in_memory() as opened:
-        yield opened
-
-
-@pytest.fixture
-def recorder():
-    return RecordingChannel()
-
-
-@pytest.fixture
-def shell(lab, ledger, recorder):
-    session = Session(aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name="us-east-1")
-    policy = Policy()
-    alerts = replace(policy.alerts, digest_above=1_000)
-    return build_services(
-        session,
-        endpoint_url=lab.url,
-        policy=replace(policy, alerts=alerts),
-        ledger=ledger,
-        channels=[recorder],
-        account="123456789012",
-    )
+pytestmark = [pytest.mark.begins_at(BEGINS), pytest.mark.pass_policy(NO_DIGEST)]
 
 
 def advance_until(lab, moment=NIGHT):

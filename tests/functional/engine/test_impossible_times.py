@@ -2,24 +2,13 @@
 
 import pytest
 
-from burstlab.model.volume import LabVolume
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ledger.flip_state import WATCHDOG, ModificationUse
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.resource_state import ModificationHistory, ResourceState
-from support.watch_pass_setup import tick, warm_up
+from support.watch_pass_setup import tick
 
 YEAR_9999_S = 253_402_000_000
-
-
-@pytest.fixture
-def draining(lab):
-    warm_up(lab)
-    volume_id = lab.fleet.add(LabVolume(size_gib=100, tags={"burstwatch:mode": "auto"}))
-    lab.fleet.set_load(volume_id, "steady:3000")
-    lab.fleet.set_balance(volume_id, 20)
-    lab.clock.advance(300)
-    return volume_id
 
 
 def remember(ledger, volume_id, history):
@@ -41,13 +30,13 @@ def remember(ledger, volume_id, history):
     ids=["the next attempt", "modifications"],
 )
 def test_a_time_in_the_year_9999_stops_no_flip_and_is_reported_once(
-    lab, acting, ledger, recorder, draining, history, times
+    lab, acting, ledger, recorder, drained, history, times
 ):
-    remember(ledger, draining, history)
+    remember(ledger, drained, history)
     report = tick(acting, lab)
-    assert len(lab.fleet.modifications(draining)) == 1
+    assert len(lab.fleet.modifications(drained)) == 1
     assert [alert.kind for alert in recorder.alerts] == [AlertKind.DRAINING, AlertKind.FLIPPED]
     assert report.failures == [
-        f"{draining}: the ledger has times of modifications that are too far ahead and do not count: {times}"
+        f"{drained}: the ledger has times of modifications that are too far ahead and do not count: {times}"
     ]
     assert tick(acting, lab, 1).failures == []

@@ -1,84 +1,14 @@
 """A region whose listing takes longer than a lease, and longer than the time between two sweeps."""
 
-from datetime import UTC, datetime
-
 import pytest
-from boto3.session import Session
 
-from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabSettings
-from burstlab.model.volume import LabVolume
-from burstwatch.adapters.aws import cloudwatch, ec2
-from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.adapters.aws import cloudwatch
 from burstwatch.core.ledger.ledger import TickKind
-from burstwatch.core.policy.policy import Policy
-from burstwatch.engine.services import Services
-from burstwatch.engine.tick_pass import run_tick
-from burstwatch.wiring.bootstrap import build_services
-
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
-START_S = int(START.timestamp())
+from support.paged_region import START_S
 
 
 class InvocationEnded(BaseException):
     """The function was stopped at its timeout."""
-
-
-class Region:
-    """Pages of one volume; ``on_page`` may let time pass, or do what another process does at that time."""
-
-    def __init__(self, endpoint, ledger):
-        self.fleet, self.ledger = endpoint.fleet, ledger
-        session = Session(
-            aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name="us-east-1"
-        )
-        self.shell = build_services(
-            session,
-            endpoint_url=endpoint.url,
-            policy=Policy(),
-            ledger=ledger,
-            channels=(),
-            account="123456789012",
-        )
-        self.time_s = float(START_S)
-        self.per_page_s = 0.0
-        self.on_page = lambda: None
-        volumes = self.shell.ec2.volumes
-
-        def slow_volumes(filters, *, report_failure, on_page):
-            def turn_page():
-                self.time_s += self.per_page_s
-                self.on_page()
-                on_page()
-
-            return volumes(filters, report_failure=report_failure, on_page=turn_page)
-
-        self.shell.ec2.volumes = slow_volumes
-
-    def tick(self, kind, minute=None):
-        now_s = self.time_s if minute is None else START_S + 60 * minute
-        self.time_s = max(self.time_s, now_s)
-        return run_tick(self.shell, tick_at_s=int(now_s // 60) * 60, now_s=now_s, kind=kind)
-
-
-@pytest.fixture
-def region(monkeypatch):
-    monkeypatch.setattr(ec2, "PAGE_SIZE", 5)
-    fleet = LabFleet(LabClock.manual(START), LabSettings())
-    fleet.add_all([LabVolume(size_gib=100)] * 35)
-    with Endpoint(fleet) as endpoint, SqliteLedger.in_memory() as ledger:
-        region = Region(endpoint, ledger)
-        make = Services.build_collector
-
-        def build_collector(shell, now_s):
-            created = make(shell, now_s)
-            created.monotonic = lambda: region.time_s
-            created.__post_init__()
-            return created
-
-        monkeypatch.setattr(Services, "build_collector", build_collector)
-        yield region
 
 
 def test_no_tick_takes_over_a_sweep_that_makes_progress(region):

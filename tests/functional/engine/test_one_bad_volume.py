@@ -2,7 +2,6 @@
 
 import pytest
 
-from burstlab.model.volume import LabVolume
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.errors import LedgerError, PartialCommitError
@@ -10,19 +9,7 @@ from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger.flip_state import FlipStatus
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.engine import dispatch, flip_executor, fresh_context
-from support.watch_pass_setup import tick, warm_up
-
-
-@pytest.fixture
-def draining(lab):
-    """Four volumes at 20 %, which the first tick finds critical."""
-    warm_up(lab)
-    volume_ids = [lab.fleet.add(LabVolume(size_gib=100, tags={"burstwatch:mode": "auto"})) for _ in range(4)]
-    for volume_id in volume_ids:
-        lab.fleet.set_load(volume_id, "steady:3000")
-        lab.fleet.set_balance(volume_id, 20)
-    lab.clock.advance(300)
-    return sorted(volume_ids)
+from support.watch_pass_setup import tick
 
 
 def fail_planning(monkeypatch, module, bad, error):
@@ -57,13 +44,13 @@ def flipped(lab, volume_ids):
 
 
 def test_a_defect_in_the_plan_of_one_volume_stops_neither_alerts_nor_other_flips(
-    lab, acting, recorder, draining, monkeypatch
+    lab, acting, recorder, four, monkeypatch
 ):
-    bad, *others = draining
+    bad, *others = four
     fail_planning(monkeypatch, fresh_context, bad, ZeroDivisionError("division by zero"))
     report = tick(acting, lab)
-    assert flipped(lab, draining) == others
-    assert alerted(recorder, AlertKind.DRAINING) == draining
+    assert flipped(lab, four) == others
+    assert alerted(recorder, AlertKind.DRAINING) == four
     assert alerted(recorder, AlertKind.FLIPPED) == others
     text = f"{bad}: it was not modified: an internal error, ZeroDivisionError: division by zero"
     assert report.internal_errors == [text]
@@ -73,36 +60,36 @@ def test_a_defect_in_the_plan_of_one_volume_stops_neither_alerts_nor_other_flips
 
 @pytest.mark.parametrize("error", [AssertionError("odd"), TypeError("odd"), LedgerError("odd")])
 def test_a_defect_fails_the_pass_and_an_expected_error_is_a_failure_of_its_volume(
-    lab, acting, draining, monkeypatch, error
+    lab, acting, four, monkeypatch, error
 ):
-    fail_planning(monkeypatch, fresh_context, draining[0], error)
+    fail_planning(monkeypatch, fresh_context, four[0], error)
     report = tick(acting, lab)
     assert report.has_failed
     assert bool(report.internal_errors) is not isinstance(error, LedgerError)
 
 
 def test_an_intent_of_one_volume_that_cannot_be_written_is_tried_again(
-    lab, acting, ledger, recorder, draining, monkeypatch
+    lab, acting, ledger, recorder, four, monkeypatch
 ):
-    bad, *others = draining
+    bad, *others = four
     with monkeypatch.context() as broken:
         fail_write(broken, "record_intent", lambda change: change.volume_id == bad)
         report = tick(acting, lab)
-    assert flipped(lab, draining) == others
-    assert alerted(recorder, AlertKind.DRAINING) == draining
+    assert flipped(lab, four) == others
+    assert alerted(recorder, AlertKind.DRAINING) == four
     assert report.internal_errors == []
     assert report.failures == [
         f"{bad}: it was not modified: the ledger was busy, nothing was written; run again"
     ]
     assert (report.outcomes[bad].status, report.outcomes[bad].error_code) == ("failed", "LedgerError")
     tick(acting, lab, 1)
-    assert flipped(lab, draining) == draining
+    assert flipped(lab, four) == four
 
 
 def test_an_outcome_that_cannot_be_written_is_read_from_aws_and_not_sent_again(
-    lab, acting, ledger, recorder, draining, monkeypatch
+    lab, acting, ledger, recorder, four, monkeypatch
 ):
-    bad, *others = draining
+    bad, *others = four
     with monkeypatch.context() as broken:
         fail_write(
             broken,
@@ -114,8 +101,8 @@ def test_an_outcome_that_cannot_be_written_is_read_from_aws_and_not_sent_again(
             ),
         )
         report = tick(acting, lab)
-    assert flipped(lab, draining) == draining
-    assert alerted(recorder, AlertKind.DRAINING) == draining
+    assert flipped(lab, four) == four
+    assert alerted(recorder, AlertKind.DRAINING) == four
     assert alerted(recorder, AlertKind.FLIPPED) == others
     assert report.outcomes[bad].status is OutcomeStatus.IN_FLIGHT
     assert report.failures == [
@@ -125,12 +112,12 @@ def test_an_outcome_that_cannot_be_written_is_read_from_aws_and_not_sent_again(
     assert ledger.states()[bad].flip.status is FlipStatus.REQUESTED
     tick(acting, lab, 1)
     assert ledger.states()[bad].flip.status is FlipStatus.IN_PROGRESS
-    assert alerted(recorder, AlertKind.FLIPPED) == draining
+    assert alerted(recorder, AlertKind.FLIPPED) == four
     assert len(lab.fleet.modifications(bad)) == 1
 
 
 def test_a_ledger_that_takes_long_to_fail_is_not_used_for_each_volume(
-    lab, acting, ledger, recorder, draining, monkeypatch
+    lab, acting, ledger, recorder, four, monkeypatch
 ):
     tried = []
     monkeypatch.setattr(flip_executor, "_MAX_FAILING_S", 0.0)
@@ -139,47 +126,45 @@ def test_a_ledger_that_takes_long_to_fail_is_not_used_for_each_volume(
     assert len(tried) == 1
     assert [outcome.status for outcome in report.outcomes.values()] == [OutcomeStatus.FAILED] * 4
     assert sum("errors about 1 other volume took too long" in failure for failure in report.failures) == 3
-    assert alerted(recorder, AlertKind.DRAINING) == draining
+    assert alerted(recorder, AlertKind.DRAINING) == four
 
 
-def test_an_error_about_all_flips_fails_the_pass_after_the_alerts(
-    lab, acting, recorder, draining, monkeypatch
-):
+def test_an_error_about_all_flips_fails_the_pass_after_the_alerts(lab, acting, recorder, four, monkeypatch):
     def fail(*_args, **_kwargs):
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(flip_executor, "read_fresh_context", fail)
     with pytest.raises(ZeroDivisionError):
         tick(acting, lab)
-    assert alerted(recorder, AlertKind.DRAINING) == draining
+    assert alerted(recorder, AlertKind.DRAINING) == four
 
 
-def test_a_proposal_that_cannot_be_planned_hides_no_other(lab, shell, recorder, draining, monkeypatch):
-    fail_planning(monkeypatch, dispatch, draining[0], ZeroDivisionError("division by zero"))
+def test_a_proposal_that_cannot_be_planned_hides_no_other(lab, shell, recorder, four, monkeypatch):
+    fail_planning(monkeypatch, dispatch, four[0], ZeroDivisionError("division by zero"))
     report = tick(shell, lab)
-    assert alerted(recorder, AlertKind.DRAINING) == draining
-    assert [report.outcomes[volume_id].status for volume_id in draining] == [OutcomeStatus.PROPOSED] * 4
+    assert alerted(recorder, AlertKind.DRAINING) == four
+    assert [report.outcomes[volume_id].status for volume_id in four] == [OutcomeStatus.PROPOSED] * 4
     assert report.internal_errors == [
-        f"{draining[0]} was not planned because of an internal error: ZeroDivisionError: division by zero"
+        f"{four[0]} was not planned because of an internal error: ZeroDivisionError: division by zero"
     ]
 
 
 def test_a_change_that_cannot_be_written_does_not_hold_up_the_alerts_that_wait(
-    lab, shell, recorder, draining, monkeypatch
+    lab, shell, recorder, four, monkeypatch
 ):
     recorder.is_broken = True
     tick(shell, lab)
     recorder.is_broken = False
-    fail_write(monkeypatch, "commit", lambda changes: draining[0] in {c.volume_id for c in changes})
+    fail_write(monkeypatch, "commit", lambda changes: four[0] in {c.volume_id for c in changes})
     with pytest.raises(LedgerError, match="the ledger was busy"):
         tick(shell, lab, 1)
-    assert alerted(recorder, AlertKind.DRAINING) == draining
+    assert alerted(recorder, AlertKind.DRAINING) == four
 
 
 def test_a_change_that_cannot_be_written_beside_others_stops_neither_their_alerts_nor_their_flips(
-    lab, acting, ledger, recorder, draining, monkeypatch
+    lab, acting, ledger, recorder, four, monkeypatch
 ):
-    bad, *others = draining
+    bad, *others = four
     real = SqliteLedger.commit
 
     def write(self, changes, *, channels):
@@ -195,9 +180,9 @@ def test_a_change_that_cannot_be_written_beside_others_stops_neither_their_alert
         "not all decisions were recorded because of an internal error: PartialCommitError:"
         " the item is too large; report it"
     ]
-    assert flipped(lab, draining) == others
+    assert flipped(lab, four) == others
     assert alerted(recorder, AlertKind.DRAINING) == others
     assert alerted(recorder, AlertKind.FLIPPED) == others
     tick(acting, lab, 1)
-    assert flipped(lab, draining) == draining
-    assert alerted(recorder, AlertKind.DRAINING) == draining
+    assert flipped(lab, four) == four
+    assert alerted(recorder, AlertKind.DRAINING) == four

@@ -10,10 +10,14 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.event_pass import evaluate_databases
-from support.ledger_stores import LEDGER_KINDS, ledger_store
-from support.watch_pass_setup import PAST, START, services_with, tick, warm_up
+from support.lab_start import START
+from support.ledger_stores import LEDGER_KINDS
+from support.watch_pass_setup import PAST, services_with, tick, warm_up
 
 POLICY = Policy.from_mapping({"version": "1", "resources": {"rds": {"watch": "true"}}})
+
+pytestmark = [pytest.mark.pass_policy(POLICY), pytest.mark.parametrize("ledger", LEDGER_KINDS, indirect=True)]
+
 FULL_LOAD = "steady:3000@16%0"
 STORAGE, OLD_STORAGE = "db:orders#rds-io", "db:orders-old#rds-io"
 
@@ -42,33 +46,22 @@ class CrashingLedger:
         return write
 
 
-@pytest.fixture(params=LEDGER_KINDS)
-def ledger(request, tmp_path):
-    with ledger_store(request.param, tmp_path) as store:
-        yield store.open()
-
-
-@pytest.fixture
-def watch(lab, ledger, recorder):
-    return services_with(lab, ledger, recorder, policy=POLICY)
-
-
 def add_database(lab, identifier="orders", **facts):
     lab.fleet.databases.add(LabDatabase(identifier=identifier, starts_at=START - PAST, **facts))
 
 
-def watch_for(watch, lab, minutes):
-    return [tick(watch, lab, minutes=1) for _ in range(minutes)]
+def watch_for(shell, lab, minutes):
+    return [tick(shell, lab, minutes=1) for _ in range(minutes)]
 
 
 def alerted(recorder):
     return [(alert.kind, alert.resource["resource_id"]) for alert in recorder.alerts]
 
 
-def an_empty_database(watch, lab, recorder, **facts):
+def an_empty_database(shell, lab, recorder, **facts):
     add_database(lab, load=FULL_LOAD, balance_pct=0, **facts)
     warm_up(lab)
-    watch_for(watch, lab, 10)
+    watch_for(shell, lab, 10)
     assert alerted(recorder) == [(AlertKind.EXHAUSTED, "db:orders")]
     recorder.alerts.clear()
 
@@ -77,81 +70,81 @@ def hold_on(name, now_s, reason="migration"):
     return Hold(volume_id=name, by="anna", reason=reason, placed_at_s=now_s, until_s=now_s + 86_400)
 
 
-def test_an_open_alert_follows_the_database_to_its_new_name(watch, lab, recorder):
-    an_empty_database(watch, lab, recorder, instance_class="db.m5.large")
+def test_an_open_alert_follows_the_database_to_its_new_name(shell, lab, recorder):
+    an_empty_database(shell, lab, recorder, instance_class="db.m5.large")
     lab.fleet.databases.rename("orders", "orders-old")
-    watch_for(watch, lab, 60)
+    watch_for(shell, lab, 60)
     assert alerted(recorder) == []
-    states = watch.ledger.states()
+    states = shell.ledger.states()
     assert {subject.partition("#")[0] for subject in states} == {"db:orders-old"}
     assert states[OLD_STORAGE].alerts.open_level is Level.EXHAUSTED
     lab.fleet.databases.set_load("orders-old", "idle")
     lab.fleet.databases.set_balance("orders-old", 80)
-    watch_for(watch, lab, 30)
+    watch_for(shell, lab, 30)
     assert alerted(recorder) == [(AlertKind.RECOVERED, "db:orders-old")]
 
 
-def test_a_new_name_without_datapoints_is_a_gap_after_half_an_hour(watch, lab, recorder):
-    an_empty_database(watch, lab, recorder)
+def test_a_new_name_without_datapoints_is_a_gap_after_half_an_hour(shell, lab, recorder):
+    an_empty_database(shell, lab, recorder)
     lab.fleet.databases.rename("orders", "orders-old")
     database = lab.fleet.databases.find("orders-old")
     database.gaps.append((lab.fleet.now_s(), lab.fleet.now_s() + 86_400))
-    watch_for(watch, lab, 29)
+    watch_for(shell, lab, 29)
     assert alerted(recorder) == []
-    watch_for(watch, lab, 8)
+    watch_for(shell, lab, 8)
     assert alerted(recorder) == [(AlertKind.TELEMETRY_GAP, "db:orders-old")]
 
 
-def test_the_history_of_both_names_shows_the_other_name(watch, lab, recorder):
-    an_empty_database(watch, lab, recorder)
+def test_the_history_of_both_names_shows_the_other_name(shell, lab, recorder):
+    an_empty_database(shell, lab, recorder)
     lab.fleet.databases.rename("orders", "orders-old")
-    watch_for(watch, lab, 10)
-    assert watch.ledger.entries(STORAGE)[-1].body["to"] == "it is named db:orders-old now"
-    assert watch.ledger.entries(OLD_STORAGE)[0].body == {
+    watch_for(shell, lab, 10)
+    assert shell.ledger.entries(STORAGE)[-1].body["to"] == "it is named db:orders-old now"
+    assert shell.ledger.entries(OLD_STORAGE)[0].body == {
         "from": "exhausted (as db:orders)",
         "to": "exhausted",
     }
 
 
-def test_a_drain_goes_on_under_the_new_name(watch, lab, recorder):
+def test_a_drain_goes_on_under_the_new_name(shell, lab, recorder):
     add_database(lab)
     warm_up(lab)
-    watch_for(watch, lab, 6)
+    watch_for(shell, lab, 6)
     lab.fleet.databases.set_load("orders", "steady:1500@16%30")
     while not recorder.alerts:
-        tick(watch, lab, minutes=1)
+        tick(shell, lab, minutes=1)
     lab.fleet.databases.rename("orders", "orders-old")
-    watch_for(watch, lab, 5)
+    watch_for(shell, lab, 5)
     assert alerted(recorder) == [(AlertKind.DRAINING, "db:orders")]
     lab.fleet.databases.set_balance("orders-old", 0)
-    watch_for(watch, lab, 10)
+    watch_for(shell, lab, 10)
     assert alerted(recorder)[1:] == [(AlertKind.EXHAUSTED, "db:orders-old")]
 
 
-def test_another_database_that_takes_the_old_name_is_a_new_one(watch, lab, recorder):
-    an_empty_database(watch, lab, recorder)
+def test_another_database_that_takes_the_old_name_is_a_new_one(shell, lab, recorder):
+    an_empty_database(shell, lab, recorder)
     lab.fleet.databases.rename("orders", "orders-old")
     add_database(lab, load="idle")
-    reports = watch_for(watch, lab, 30)
+    reports = watch_for(shell, lab, 30)
     assert alerted(recorder) == []
     [level] = {decision.level for decision in reports[-1].decisions if decision.volume_id == STORAGE} or {
         Level.OK
     }
     assert level is Level.OK
-    assert watch.ledger.states()[OLD_STORAGE].alerts.open_level is Level.EXHAUSTED
+    assert shell.ledger.states()[OLD_STORAGE].alerts.open_level is Level.EXHAUSTED
 
 
-def test_a_database_known_by_another_name_takes_the_name(watch, lab, recorder):
-    an_empty_database(watch, lab, recorder)
+def test_a_database_known_by_another_name_takes_the_name(shell, lab, recorder):
+    an_empty_database(shell, lab, recorder)
     add_database(lab, "orders-new")
     lab.fleet.databases.set_balance("orders-new", 60)
-    watch_for(watch, lab, 10)
+    watch_for(shell, lab, 10)
     recorder.alerts.clear()  # the balance fell at once
     lab.fleet.databases.rename("orders", "orders-old")
     lab.fleet.databases.rename("orders-new", "orders")
-    watch_for(watch, lab, 20)
+    watch_for(shell, lab, 20)
     assert alerted(recorder) == []
-    states = watch.ledger.states()
+    states = shell.ledger.states()
     assert states.keys() == {STORAGE, OLD_STORAGE}
     assert (states[STORAGE].level, states[OLD_STORAGE].level) == (Level.CRITICAL, Level.EXHAUSTED)
 
@@ -163,15 +156,15 @@ def swap_names(lab):
 
 
 @pytest.mark.parametrize("writes", range(7))
-def test_two_databases_that_swap_their_names_keep_their_alerts(watch, lab, ledger, recorder, writes):
-    an_empty_database(watch, lab, recorder)
+def test_two_databases_that_swap_their_names_keep_their_alerts(shell, lab, ledger, recorder, writes):
+    an_empty_database(shell, lab, recorder)
     add_database(lab, "spare")
     lab.fleet.databases.set_balance("spare", 60)
-    watch_for(watch, lab, 10)
+    watch_for(shell, lab, 10)
     recorder.alerts.clear()  # the balance fell at once
     swap_names(lab)
     crash_after(writes, lab, ledger, recorder)
-    watch_for(watch, lab, 20)
+    watch_for(shell, lab, 20)
     assert alerted(recorder) == []
     states = ledger.states()
     assert {subject: state.level for subject, state in states.items()} == {
@@ -189,13 +182,13 @@ def crash_after(writes, lab, ledger, recorder):
 
 @pytest.mark.parametrize("writes", range(6))
 def test_a_crash_between_any_two_writes_neither_loses_nor_doubles_the_alert(
-    watch, lab, ledger, recorder, writes
+    shell, lab, ledger, recorder, writes
 ):
-    an_empty_database(watch, lab, recorder)
+    an_empty_database(shell, lab, recorder)
     ledger.place_hold(hold_on("db:orders", lab.fleet.now_s()))
     lab.fleet.databases.rename("orders", "orders-old")
     crash_after(writes, lab, ledger, recorder)
-    watch_for(watch, lab, 20)
+    watch_for(shell, lab, 20)
     assert alerted(recorder) == []
     states = ledger.states()
     assert states.keys() == {OLD_STORAGE}
@@ -203,41 +196,41 @@ def test_a_crash_between_any_two_writes_neither_loses_nor_doubles_the_alert(
     assert [hold.volume_id for hold in ledger.holds(lab.fleet.now_s())] == ["db:orders-old"]
 
 
-def test_a_hold_on_a_calm_database_follows_it(watch, lab, ledger, recorder):
+def test_a_hold_on_a_calm_database_follows_it(shell, lab, ledger, recorder):
     add_database(lab)
     warm_up(lab)
-    watch_for(watch, lab, 20)
+    watch_for(shell, lab, 20)
     ledger.place_hold(hold_on("db:orders", lab.fleet.now_s()))
-    watch_for(watch, lab, 6)  # the next sweep remembers it
+    watch_for(shell, lab, 6)  # the next sweep remembers it
     lab.fleet.databases.rename("orders", "orders-old")
     lab.fleet.databases.set_load("orders-old", FULL_LOAD)
     lab.fleet.databases.set_balance("orders-old", 0)
-    watch_for(watch, lab, 30)
+    watch_for(shell, lab, 30)
     assert alerted(recorder) == []
     assert [hold.volume_id for hold in ledger.holds(lab.fleet.now_s())] == ["db:orders-old"]
 
 
-def test_a_deleted_database_whose_name_another_one_has_ends_its_alert(watch, lab, recorder):
-    an_empty_database(watch, lab, recorder)
+def test_a_deleted_database_whose_name_another_one_has_ends_its_alert(shell, lab, recorder):
+    an_empty_database(shell, lab, recorder)
     lab.fleet.databases.remove("orders")
     add_database(lab, load="idle")
-    watch_for(watch, lab, 30)
+    watch_for(shell, lab, 30)
     assert alerted(recorder) == [(AlertKind.RECOVERED, "db:orders")]
     assert recorder.alerts[0].reading["unknown_because"] == "the database was deleted"
 
 
-def test_a_deleted_database_without_a_successor_ends_its_alert(watch, lab, recorder):
-    an_empty_database(watch, lab, recorder)
+def test_a_deleted_database_without_a_successor_ends_its_alert(shell, lab, recorder):
+    an_empty_database(shell, lab, recorder)
     lab.fleet.databases.remove("orders")
-    watch_for(watch, lab, 10)
+    watch_for(shell, lab, 10)
     assert alerted(recorder) == [(AlertKind.RECOVERED, "db:orders")]
-    assert watch.ledger.states() == {}
+    assert shell.ledger.states() == {}
 
 
-def test_an_event_about_the_new_name_sends_no_second_alert(watch, lab, recorder):
-    an_empty_database(watch, lab, recorder)
+def test_an_event_about_the_new_name_sends_no_second_alert(shell, lab, recorder):
+    an_empty_database(shell, lab, recorder)
     lab.fleet.databases.rename("orders", "orders-old")
     lab.clock.advance(180)
-    evaluate_databases(watch, {"db:orders-old"}, now_s=lab.fleet.now_s())
+    evaluate_databases(shell, {"db:orders-old"}, now_s=lab.fleet.now_s())
     assert alerted(recorder) == []
-    assert watch.ledger.states().keys() == {OLD_STORAGE}
+    assert shell.ledger.states().keys() == {OLD_STORAGE}

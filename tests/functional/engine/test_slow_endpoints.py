@@ -10,20 +10,13 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import HTTPClientError, ReadTimeoutError
 
-from burstlab.fake_aws.slack import SlackReceiver, SlowResponse
+from burstlab.fake_aws.slack import SlowResponse
 from burstwatch.adapters.notify import slack_webhook
 from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.adapters.notify.slack_webhook import SlackWebhook
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.wiring.bootstrap import endpoint_clock, open_session
 from support.aws.slow_peer import EVERY_S, LATEST_S, WITHIN_S, a_peer
-
-
-@pytest.fixture
-def slow_slack(monkeypatch):
-    monkeypatch.setattr(slack_webhook, "_TIMEOUT_S", WITHIN_S)
-    with SlackReceiver(per_s=None) as receiver:
-        yield receiver
 
 
 def elapsed_s(call, error):
@@ -95,13 +88,7 @@ def an_ec2(port):
     return session.client("ec2", config=config, endpoint_url=f"http://127.0.0.1:{port}")
 
 
-@pytest.fixture
-def _credentials(monkeypatch):
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-
-
-@pytest.mark.usefixtures("_credentials")
+@pytest.mark.usefixtures("credentials")
 @pytest.mark.parametrize(
     ("first", "again"),
     [
@@ -117,7 +104,7 @@ def test_a_slow_aws_response_is_a_read_timeout(first, again):
         assert elapsed_s(an_ec2(peer.port).describe_volumes, (ReadTimeoutError, HTTPClientError)) < LATEST_S
 
 
-@pytest.mark.usefixtures("_credentials")
+@pytest.mark.usefixtures("credentials")
 def test_a_connection_that_is_kept_keeps_its_timeout():
     body = b"<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>"
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)

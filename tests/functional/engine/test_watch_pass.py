@@ -26,7 +26,8 @@ from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.resources import EbsPolicy, EfsPolicy, ResourcesPolicy
 from burstwatch.engine import evaluate_volumes
-from support.watch_pass_setup import PAST, START, services_with, tick, warm_up
+from support.lab_start import START
+from support.watch_pass_setup import PAST, services_with, tick, warm_up
 
 
 def tick_for(shell, lab, minutes):

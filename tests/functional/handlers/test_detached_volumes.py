@@ -8,137 +8,119 @@ from datetime import timedelta
 
 import pytest
 
-from burstlab.model.volume import LabVolume
-from support.builders.functions import AUTO, deploy_functions
+from support.builders.functions import AUTO, OTHER_HOST, deploy_functions
 from support.cli_session import (
-    CliSession,
     add_calm,
     add_critical,
     add_lab_volume,
     modification_targets,
-    start_lab,
 )
 
 RETURNS = "version: 1\nflip_back:\n  dwell: 5m\n  calm_for: 30m\n"
-OTHER_HOST = "i-0000000000000000b"
+
+pytestmark = [pytest.mark.policy_file(RETURNS), pytest.mark.lab_settings(modifying_s=300, modify_spread=0)]
+
 IO1 = AUTO | {"burstwatch:target": "io1"}
 
 
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    session = CliSession(tmp_path, monkeypatch, capsys)
-    (tmp_path / "policy.yaml").write_text(RETURNS)
-    return session
-
-
-@pytest.fixture
-def lab(cli):
-    with start_lab(cli, modifying_s=300, modify_spread=0) as endpoint:
-        endpoint.fleet.add(LabVolume(size_gib=8, volume_type="gp3", instance_id=OTHER_HOST))
-        yield endpoint
-
-
-@pytest.fixture
-def ec2(lab):
-    client = lab.client("ec2")
-    yield client
-    client.close()
-
-
-def run_passes(cli, lab, minutes, *, every_min=5):
+def run_passes(cli, two_hosts, minutes, *, every_min=5):
     """A watchdog that may act, for this many minutes; the result of its last pass."""
     for _ in range(0, minutes, every_min):
-        lab.clock.advance(60 * every_min)
+        two_hosts.clock.advance(60 * every_min)
         result = cli.run("watch", "--act", "--passes", "1")
     return result
 
 
-def flip_to_io1(cli, lab) -> str:
+def flip_to_io1(cli, two_hosts) -> str:
     """Flipped because it drained, there since 18:10, and busy; it is 19:15."""
-    volume_id = add_critical(lab, tags=IO1)
-    run_passes(cli, lab, 5)
-    lab.fleet.end_modification(volume_id)
-    run_passes(cli, lab, 70)
-    assert modification_targets(lab, volume_id) == ["io1"]
+    volume_id = add_critical(two_hosts, tags=IO1)
+    run_passes(cli, two_hosts, 5)
+    two_hosts.fleet.end_modification(volume_id)
+    run_passes(cli, two_hosts, 70)
+    assert modification_targets(two_hosts, volume_id) == ["io1"]
     return volume_id
 
 
-def move_volume(ec2, lab, volume_id, *, after_s):
+def move_volume(ec2, two_hosts, volume_id, *, after_s):
     """Attach a detached volume to another instance, as a CSI driver does."""
-    lab.clock.advance(after_s)
+    two_hosts.clock.advance(after_s)
     ec2.attach_volume(VolumeId=volume_id, InstanceId=OTHER_HOST, Device="/dev/sdf")
 
 
-def test_a_busy_volume_survives_a_node_drain(cli, lab, ec2):
+def test_a_busy_volume_survives_a_node_drain(cli, two_hosts, ec2):
     """Detached for a minute and looked at in that minute, it arrives at the next node, as fast as before."""
-    volume_id = flip_to_io1(cli, lab)
-    lab.clock.advance(240)
+    volume_id = flip_to_io1(cli, two_hosts)
+    two_hosts.clock.advance(240)
     ec2.detach_volume(VolumeId=volume_id)
 
-    result = run_passes(cli, lab, 1, every_min=1)
-    move_volume(ec2, lab, volume_id, after_s=20)
-    run_passes(cli, lab, 60)
+    result = run_passes(cli, two_hosts, 1, every_min=1)
+    move_volume(ec2, two_hosts, volume_id, after_s=20)
+    run_passes(cli, two_hosts, 60)
 
-    assert modification_targets(lab, volume_id) == ["io1"], "nothing was modified, then or later: it is busy"
+    assert modification_targets(two_hosts, volume_id) == ["io1"], (
+        "nothing was modified, then or later: it is busy"
+    )
     assert (result.code, volume_id in result.out) == (0, True), "it was looked at while it was detached"
     assert "FlipRefused" not in cli.entry_kinds(volume_id)
-    assert lab.fleet.find(volume_id).attachment.instance_id == OTHER_HOST
+    assert two_hosts.fleet.find(volume_id).attachment.instance_id == OTHER_HOST
 
 
-def test_a_detach_and_an_attach_between_two_evaluations_make_no_difference(cli, lab, ec2):
-    volume_id = flip_to_io1(cli, lab)
+def test_a_detach_and_an_attach_between_two_evaluations_make_no_difference(cli, two_hosts, ec2):
+    volume_id = flip_to_io1(cli, two_hosts)
     ec2.detach_volume(VolumeId=volume_id)
-    move_volume(ec2, lab, volume_id, after_s=60)
-    run_passes(cli, lab, 60)
-    assert modification_targets(lab, volume_id) == ["io1"]
+    move_volume(ec2, two_hosts, volume_id, after_s=60)
+    run_passes(cli, two_hosts, 60)
+    assert modification_targets(two_hosts, volume_id) == ["io1"]
 
 
-def test_after_attaching_the_usual_calm_period_applies(cli, lab, ec2):
-    volume_id = flip_to_io1(cli, lab)
-    lab.fleet.set_load(volume_id, "idle")
+def test_after_attaching_the_usual_calm_period_applies(cli, two_hosts, ec2):
+    volume_id = flip_to_io1(cli, two_hosts)
+    two_hosts.fleet.set_load(volume_id, "idle")
     ec2.detach_volume(VolumeId=volume_id)
-    run_passes(cli, lab, 40)
-    move_volume(ec2, lab, volume_id, after_s=0)
+    run_passes(cli, two_hosts, 40)
+    move_volume(ec2, two_hosts, volume_id, after_s=0)
 
-    run_passes(cli, lab, 10)
-    assert modification_targets(lab, volume_id) == ["io1"], "ten minutes of thirty are known"
-    run_passes(cli, lab, 20)
-    assert modification_targets(lab, volume_id) == ["io1", "gp2"]
+    run_passes(cli, two_hosts, 10)
+    assert modification_targets(two_hosts, volume_id) == ["io1"], "ten minutes of thirty are known"
+    run_passes(cli, two_hosts, 20)
+    assert modification_targets(two_hosts, volume_id) == ["io1", "gp2"]
 
 
-def test_the_return_of_a_volume_that_stays_detached_is_refused_once_and_then_reported_daily(cli, lab, ec2):
-    volume_id = flip_to_io1(cli, lab)
+def test_the_return_of_a_volume_that_stays_detached_is_refused_once_and_then_reported_daily(
+    cli, two_hosts, ec2
+):
+    volume_id = flip_to_io1(cli, two_hosts)
     ec2.detach_volume(VolumeId=volume_id)
 
-    first = run_passes(cli, lab, 30)
+    first = run_passes(cli, two_hosts, 30)
     assert first.code == 0
     assert "refused" not in cli.entry_kinds(volume_id)
-    result = run_passes(cli, lab, 5)
+    result = run_passes(cli, two_hosts, 5)
     assert result.code == 4
     assert f"refused: {volume_id} (ci-7): detached: it is detached, and AWS refuses to attach" in result.err
-    second_result = run_passes(cli, lab, 60)
+    second_result = run_passes(cli, two_hosts, 60)
     assert second_result.code == 4
-    a_day_later = cli_a_day_later(cli, lab)
+    a_day_later = cli_a_day_later(cli, two_hosts)
 
-    assert modification_targets(lab, volume_id) == ["io1"]
+    assert modification_targets(two_hosts, volume_id) == ["io1"]
     assert cli.entry_kinds(volume_id).count("refused") == 1
     assert "WARNING: ci-7 is still io1" in a_day_later
     assert "It should have returned by now, but it is detached" in a_day_later
     assert f"burstctl flip-back {volume_id}" in a_day_later
 
 
-def cli_a_day_later(cli, lab):
-    return " ".join(run_passes(cli, lab, 1440, every_min=1440).err.split())
+def cli_a_day_later(cli, two_hosts):
+    return " ".join(run_passes(cli, two_hosts, 1440, every_min=1440).err.split())
 
 
-def test_assess_explain_and_history_show_what_the_volume_waits_for(cli, lab, ec2):
-    volume_id = flip_to_io1(cli, lab)
+def test_assess_explain_and_history_show_what_the_volume_waits_for(cli, two_hosts, ec2):
+    volume_id = flip_to_io1(cli, two_hosts)
     ec2.detach_volume(VolumeId=volume_id)
-    run_passes(cli, lab, 5)
+    run_passes(cli, two_hosts, 5)
     waits = " ".join(cli.run("explain", volume_id).out.split())
     assert "waits for calm: it is detached, first seen 2026-11-20T19:20:00Z" in waits
     assert "that counts as calm after 30 min" in waits
-    run_passes(cli, lab, 35)
+    run_passes(cli, two_hosts, 35)
 
     [row] = [
         volume
@@ -153,48 +135,48 @@ def test_assess_explain_and_history_show_what_the_volume_waits_for(cli, lab, ec2
     assert "was not flipped to gp2: detached" in history
 
 
-def test_a_person_may_still_bring_a_detached_volume_back(cli, lab, ec2):
-    volume_id = flip_to_io1(cli, lab)
+def test_a_person_may_still_bring_a_detached_volume_back(cli, two_hosts, ec2):
+    volume_id = flip_to_io1(cli, two_hosts)
     ec2.detach_volume(VolumeId=volume_id)
     assert cli.run("flip-back", volume_id, "--yes").code == 0
-    assert modification_targets(lab, volume_id) == ["io1", "gp2"]
+    assert modification_targets(two_hosts, volume_id) == ["io1", "gp2"]
 
 
-def test_a_timed_manual_flip_does_not_return_while_detached(cli, lab, ec2):
-    volume_id = add_calm(lab)
+def test_a_timed_manual_flip_does_not_return_while_detached(cli, two_hosts, ec2):
+    volume_id = add_calm(two_hosts)
     cli.run("flip", volume_id, "--to", "io1", "--for", "1h", "--yes")
-    run_passes(cli, lab, 30)
+    run_passes(cli, two_hosts, 30)
     ec2.detach_volume(VolumeId=volume_id)
-    run_passes(cli, lab, 120)
-    assert modification_targets(lab, volume_id) == ["io1"]
+    run_passes(cli, two_hosts, 120)
+    assert modification_targets(two_hosts, volume_id) == ["io1"]
 
 
 # out
 
 
-def test_a_detached_critical_volume_is_flipped_when_it_is_attached_and_not_before(cli, lab, ec2):
-    volume_id = add_calm(lab, "etcd-1", tags=AUTO | {"burstwatch:critical": "true"})
+def test_a_detached_critical_volume_is_flipped_when_it_is_attached_and_not_before(cli, two_hosts, ec2):
+    volume_id = add_calm(two_hosts, "etcd-1", tags=AUTO | {"burstwatch:critical": "true"})
     ec2.detach_volume(VolumeId=volume_id)
 
-    result = run_passes(cli, lab, 20)
-    assert modification_targets(lab, volume_id) == []
+    result = run_passes(cli, two_hosts, 20)
+    assert modification_targets(two_hosts, volume_id) == []
     assert result.code == 4
     assert cli.entry_kinds(volume_id).count("refused") == 1
-    move_volume(ec2, lab, volume_id, after_s=0)
-    run_passes(cli, lab, 5)
-    assert modification_targets(lab, volume_id) == ["gp3"]
+    move_volume(ec2, two_hosts, volume_id, after_s=0)
+    run_passes(cli, two_hosts, 5)
+    assert modification_targets(two_hosts, volume_id) == ["gp3"]
 
 
-def test_a_detached_volume_of_a_window_is_flipped_when_it_is_attached_and_not_before(cli, lab, ec2):
-    volume_id = add_calm(lab, "db-1", tags=AUTO | {"burstwatch:window": "release"})
+def test_a_detached_volume_of_a_window_is_flipped_when_it_is_attached_and_not_before(cli, two_hosts, ec2):
+    volume_id = add_calm(two_hosts, "db-1", tags=AUTO | {"burstwatch:window": "release"})
     ec2.detach_volume(VolumeId=volume_id)
     cli.run("window", "start", "release", "--for", "4h", "--yes")
-    run_passes(cli, lab, 40)
-    assert modification_targets(lab, volume_id) == []
+    run_passes(cli, two_hosts, 40)
+    assert modification_targets(two_hosts, volume_id) == []
     assert cli.entry_kinds(volume_id).count("refused") == 1
-    move_volume(ec2, lab, volume_id, after_s=0)
-    run_passes(cli, lab, 5)
-    assert modification_targets(lab, volume_id) == ["gp3"]
+    move_volume(ec2, two_hosts, volume_id, after_s=0)
+    run_passes(cli, two_hosts, 5)
+    assert modification_targets(two_hosts, volume_id) == ["gp3"]
 
 
 # the queue
@@ -217,43 +199,43 @@ def test_the_flip_function_is_invoked_once_for_a_volume_that_stays_detached(monk
 # stopped instances
 
 
-def host_of(lab, volume_id) -> str:
-    return lab.fleet.find(volume_id).attachment.instance_id
+def host_of(two_hosts, volume_id) -> str:
+    return two_hosts.fleet.find(volume_id).attachment.instance_id
 
 
-def test_a_volume_of_a_stopped_instance_returns_after_as_long_as_calm_takes(cli, lab):
-    volume_id = flip_to_io1(cli, lab)
-    lab.fleet.stop_instance(host_of(lab, volume_id))
+def test_a_volume_of_a_stopped_instance_returns_after_as_long_as_calm_takes(cli, two_hosts):
+    volume_id = flip_to_io1(cli, two_hosts)
+    two_hosts.fleet.stop_instance(host_of(two_hosts, volume_id))
 
-    run_passes(cli, lab, 40)
-    assert modification_targets(lab, volume_id) == ["io1"], (
+    run_passes(cli, two_hosts, 40)
+    assert modification_targets(two_hosts, volume_id) == ["io1"], (
         "seen to be stopped ten minutes after its last datapoint"
     )
-    run_passes(cli, lab, 10)
-    assert modification_targets(lab, volume_id) == ["io1", "gp2"]
+    run_passes(cli, two_hosts, 10)
+    assert modification_targets(two_hosts, volume_id) == ["io1", "gp2"]
 
 
-def test_an_instance_restart_resets_the_calm_period(cli, lab):
-    volume_id = flip_to_io1(cli, lab)
-    host = host_of(lab, volume_id)
-    lab.fleet.stop_instance(host)
-    run_passes(cli, lab, 30)
-    lab.fleet.start_instance(host)
-    run_passes(cli, lab, 10)
-    lab.fleet.stop_instance(host)
-    run_passes(cli, lab, 35)
-    assert modification_targets(lab, volume_id) == ["io1"]
+def test_an_instance_restart_resets_the_calm_period(cli, two_hosts):
+    volume_id = flip_to_io1(cli, two_hosts)
+    host = host_of(two_hosts, volume_id)
+    two_hosts.fleet.stop_instance(host)
+    run_passes(cli, two_hosts, 30)
+    two_hosts.fleet.start_instance(host)
+    run_passes(cli, two_hosts, 10)
+    two_hosts.fleet.stop_instance(host)
+    run_passes(cli, two_hosts, 35)
+    assert modification_targets(two_hosts, volume_id) == ["io1"]
 
 
-def test_a_stop_during_a_telemetry_gap_is_not_calm_by_itself(cli, lab):
+def test_a_stop_during_a_telemetry_gap_is_not_calm_by_itself(cli, two_hosts):
     """No datapoint for an hour, then the instance stops: no one knows what the volume served until then."""
-    volume_id = flip_to_io1(cli, lab)
-    now = lab.clock.now()
-    lab.fleet.hide_metrics(volume_id, from_at=now, to_at=now + timedelta(hours=1))
-    run_passes(cli, lab, 60)
-    lab.fleet.stop_instance(host_of(lab, volume_id))
+    volume_id = flip_to_io1(cli, two_hosts)
+    now = two_hosts.clock.now()
+    two_hosts.fleet.hide_metrics(volume_id, from_at=now, to_at=now + timedelta(hours=1))
+    run_passes(cli, two_hosts, 60)
+    two_hosts.fleet.stop_instance(host_of(two_hosts, volume_id))
 
-    run_passes(cli, lab, 30)
-    assert modification_targets(lab, volume_id) == ["io1"]
-    run_passes(cli, lab, 5)
-    assert modification_targets(lab, volume_id) == ["io1", "gp2"]
+    run_passes(cli, two_hosts, 30)
+    assert modification_targets(two_hosts, volume_id) == ["io1"]
+    run_passes(cli, two_hosts, 5)
+    assert modification_targets(two_hosts, volume_id) == ["io1", "gp2"]

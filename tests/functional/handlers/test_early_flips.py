@@ -7,12 +7,10 @@ import pytest
 from burstwatch.core.ledger.flip_state import Hold
 from support.builders.functions import AUTO, a_message, failed_message_ids, to_instant
 from support.cli_session import (
-    CliSession,
     add_critical,
     add_warning,
     count_modify_calls,
     modification_targets,
-    start_lab,
 )
 
 FREE = "gp3 stays and costs no more than gp2"
@@ -23,17 +21,6 @@ NOT_FREE = {
     "returns": ("version: 1\nflip_back:\n  return: always\n", {}, "gp3 returns to gp2 when calm"),
     "by policy": ("version: 1\nflip:\n  act_at: critical\n", {}, "flip.act_at is critical"),
 }
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    return CliSession(tmp_path, monkeypatch, capsys)
-
-
-@pytest.fixture
-def cli_lab(cli):
-    with start_lab(cli) as endpoint:
-        yield endpoint
 
 
 def first_flip_target(functions, volume_id):

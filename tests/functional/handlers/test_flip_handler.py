@@ -30,15 +30,6 @@ NOT_WATCHED = "resources:\n  ebs:\n    watch: false\n  efs:\n    watch: true\n"
 RETURNS = "version: 1\nflip_back:\n  return: always\n  dwell: 5m\n  calm_for: 5m\n"
 
 
-@pytest.fixture
-def flip_candidate(functions, lab):
-    """A volume for whose flip watch has asked; people know that it drains."""
-    volume_id = add_critical(lab, tags=AUTO)
-    functions.watch("sweep")
-    assert functions.alert_kinds() == ["BurstBalanceDraining"]
-    return volume_id
-
-
 def advance_time_in(monkeypatch, owner, name, *, left_ms):
     """When this is called, no more of the invocation is left than this."""
     real = getattr(owner, name)

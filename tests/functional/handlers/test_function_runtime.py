@@ -13,9 +13,8 @@ from burstlab.fake_aws.faults import Fault
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.core.policy.policy import Mode
 from burstwatch.handlers import runtime as footing_module
-from burstwatch.handlers.runtime import FunctionRuntime, account_from_context
+from burstwatch.handlers.runtime import account_from_context
 from burstwatch.wiring.bootstrap import ledger_origin
-from burstwatch.wiring.function_settings import FunctionSettings
 from burstwatch.wiring.observability import Telemetry
 from burstwatch.wiring.settings import SettingsError
 from support.aws.fake_stack import deploy_stack, put_parameter
@@ -25,7 +24,6 @@ from support.builders.functions import (
     a_lambda_context,
     a_message,
     to_instant,
-    use_lab_time,
 )
 from support.cli_session import add_calm, add_critical, modification_targets
 from support.paths import ROOT
@@ -74,26 +72,6 @@ assert callable(getattr(module, "handler", None))
 print(json.dumps({"reads": reads, "deeds": deeds, "modules": sorted(sys.modules)}))
 """
 """What a process does while it imports a module of ours: variables it reads, clients it makes, calls."""
-
-
-@pytest.fixture
-def build_runtime(functions, lab, monkeypatch):
-    """Builds the runtime of a function from an environment as the stack writes it."""
-
-    def build(verb="watch", account=ACCOUNT, **changes):
-        for name, value in lab.environment.items():
-            monkeypatch.setenv(name, value)
-        environment = lab.environment | functions.environment(verb) | changes
-        runtime = FunctionRuntime.build(FunctionSettings.from_env(environment), account)
-        use_lab_time(runtime, lab.clock.now_s)
-        return runtime
-
-    return build
-
-
-@pytest.fixture
-def telemetry(functions):
-    return Telemetry.from_env({"POWERTOOLS_SERVICE_NAME": functions.service})
 
 
 # ---- what importing does

@@ -11,7 +11,6 @@ from support.builders.functions import (
     ACCOUNT,
     AUTO,
     an_event_message,
-    deploy_functions,
     failed_message_ids,
     to_instant,
 )
@@ -28,12 +27,6 @@ HOST = "i-0123456789abcdef0"
 OTHER_HOST = "i-0fedcba9876543210"
 MALFORMED_REPORTS = "vol-0feedfeedfeedfeed"
 TOP = [{"comm": "systemd-udevd", "wchan": "blk_mq_get_tag", "count": 3}]
-
-
-@pytest.fixture
-def functions(monkeypatch):
-    with deploy_functions(monkeypatch) as deployed:
-        yield deployed
 
 
 def a_stall(functions, volume_id, *, ago_s=10, detail=None, **changes):

@@ -12,12 +12,7 @@ from support.cli_session import START
 
 WATCHING = "version: 1\nresources:\n  rds: {watch: true}\n"
 
-
-@pytest.fixture
-def functions(monkeypatch):
-    monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0)
-    with deploy_functions(monkeypatch, policy=WATCHING) as deployed:
-        yield deployed
+pytestmark = pytest.mark.policy_file(WATCHING)
 
 
 def add_database(lab, name="orders", **facts):

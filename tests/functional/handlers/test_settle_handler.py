@@ -28,17 +28,6 @@ CRITICAL = {"burstwatch:critical": "true"}
 MALFORMED_EVENTS = "vol-0feedfeedfeedfeed"
 
 
-@pytest.fixture
-def modifying_volume(functions, lab):
-    """A volume being modified to gp3, of which people know."""
-    lab.fleet.change_settings(modifying_s=90.0, modify_spread=0.0, modify_minutes_per_tib=60.0)
-    volume_id = add_critical(lab, tags=AUTO)
-    functions.tick()
-    functions.flip()
-    assert functions.alert_kinds() == ["BurstBalanceDraining", "VolumeFlipped"]
-    return volume_id
-
-
 def an_event(volume_id, *, name="modifyVolume", result="completed", time=None, **changes):
     """As EventBridge hands it over."""
     return {

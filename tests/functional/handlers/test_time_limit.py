@@ -1,15 +1,12 @@
 """No AWS call outlives an invocation, whichever service takes requests and never answers."""
 
 import re
-from types import SimpleNamespace
 
 import pytest
-from botocore.exceptions import ReadTimeoutError
-from botocore.httpsession import URLLib3Session
 
 from burstwatch.core.errors import BurstwatchError
 from support.builders import functions as functions_module
-from support.builders.functions import AUTO, deploy_functions, to_instant
+from support.builders.functions import AUTO, to_instant
 from support.cli_session import add_critical
 from support.paths import ROOT
 
@@ -32,49 +29,7 @@ CALLS = {
 ALL_SERVICES = sorted({call for calls in CALLS.values() for call in calls})
 
 
-class UnresponsiveAws:
-    """Calls that are taken and never answered: their time-outs pass on a clock of its own."""
-
-    def __init__(self):
-        self.calls = frozenset()
-        self.spent_s = 0.0
-        self._send = URLLib3Session.send
-
-    def send(self, session, request):
-        if self.operation_of(request) not in self.calls:
-            return self._send(session, request)
-        self.spent_s += session._timeout.read_timeout
-        raise ReadTimeoutError(endpoint_url=request.url)
-
-    def operation_of(self, request):
-        if target := request.headers.get("X-Amz-Target"):
-            return target.decode().rpartition(".")[2]
-        result = re.search(r"\bAction=(\w+)", str(request.body))
-        return result and result[1]
-
-    def sleep(self, seconds):
-        self.spent_s += seconds
-
-
-@pytest.fixture
-def unresponsive_aws(monkeypatch):
-    result = UnresponsiveAws()
-
-    def send(session, request):
-        return result.send(session, request)
-
-    monkeypatch.setattr(URLLib3Session, "send", send)
-    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=result.sleep))
-    return result
-
-
-@pytest.fixture
-def functions(monkeypatch, unresponsive_aws):
-    with deploy_functions(monkeypatch) as deployed:
-        yield deployed
-
-
-def invoke(functions, unresponsive_aws, monkeypatch, verb, event):
+def invoke(stuck_functions, unresponsive_aws, monkeypatch, verb, event):
     """With as much time as the stack gives; answers whether it ended by itself, in time."""
     real = functions_module.a_lambda_context
     unresponsive_aws.spent_s = 0.0
@@ -89,20 +44,20 @@ def invoke(functions, unresponsive_aws, monkeypatch, verb, event):
     with monkeypatch.context() as patch:
         patch.setattr(functions_module, "a_lambda_context", a_context)
         try:
-            functions.invoke(verb, event)
+            stuck_functions.invoke(verb, event)
         except BurstwatchError as error:
-            return str(error) + functions.last.text
-    return functions.last.text
+            return str(error) + stuck_functions.last.text
+    return stuck_functions.last.text
 
 
-def event_for(functions, verb, volume_id):
+def event_for(stuck_functions, verb, volume_id):
     if verb == "watch":
-        functions.lab.clock.advance(300)
-    now = to_instant(functions.lab.clock.now_s())
+        stuck_functions.lab.clock.advance(300)
+    now = to_instant(stuck_functions.lab.clock.now_s())
     if verb == "watch":
         return {"mode": "sweep", "time": now}
     if verb == "flip":
-        return {"Records": functions.requests()}
+        return {"Records": stuck_functions.requests()}
     return {
         "source": "aws.ec2",
         "detail-type": "EBS Volume Notification",
@@ -118,18 +73,18 @@ def event_for(functions, verb, volume_id):
     [*((service_name, False) for service_name in CALLS), ("everything", False), ("everything", True)],
 )
 def test_no_invocation_is_ended_by_a_service_that_does_not_answer(
-    functions, unresponsive_aws, monkeypatch, verb, service, is_cold
+    stuck_functions, unresponsive_aws, monkeypatch, verb, service, is_cold
 ):
-    volume_id = add_critical(functions.lab, tags=AUTO)
-    functions.watch("sweep")
-    event = event_for(functions, verb, volume_id)
+    volume_id = add_critical(stuck_functions.lab, tags=AUTO)
+    stuck_functions.watch("sweep")
+    event = event_for(stuck_functions, verb, volume_id)
     if is_cold:
-        functions.end_invocation()
+        stuck_functions.end_invocation()
     else:
-        functions.invoke("flip", {"Records": [functions_module.a_message("?")]})
-        functions.invoke("settle", event_for(functions, "settle", volume_id))
+        stuck_functions.invoke("flip", {"Records": [functions_module.a_message("?")]})
+        stuck_functions.invoke("settle", event_for(stuck_functions, "settle", volume_id))
     unresponsive_aws.calls = frozenset(ALL_SERVICES if service == "everything" else CALLS[service])
-    text = invoke(functions, unresponsive_aws, monkeypatch, verb, event)
+    text = invoke(stuck_functions, unresponsive_aws, monkeypatch, verb, event)
     assert unresponsive_aws.spent_s < TIMEOUTS_S[verb]
     if unresponsive_aws.spent_s:
         assert any(call.removesuffix("Batch") in text for call in unresponsive_aws.calls), (
@@ -137,18 +92,18 @@ def test_no_invocation_is_ended_by_a_service_that_does_not_answer(
         )
 
 
-def test_a_call_that_could_outlive_the_invocation_is_not_sent_and_is_logged(functions, monkeypatch):
-    volume_id = add_critical(functions.lab, tags=AUTO)
-    functions.watch("sweep")
-    before = functions.lab.faults.call_counts().get("DescribeVolumes", 0)
+def test_a_call_that_could_outlive_the_invocation_is_not_sent_and_is_logged(stuck_functions, monkeypatch):
+    volume_id = add_critical(stuck_functions.lab, tags=AUTO)
+    stuck_functions.watch("sweep")
+    before = stuck_functions.lab.faults.call_counts().get("DescribeVolumes", 0)
     monkeypatch.setattr(functions_module, "TIME_LEFT_MS", 9_000)
-    output = functions.invoke("settle", event_for(functions, "settle", volume_id))
-    assert functions.lab.faults.call_counts().get("DescribeVolumes", 0) == before
+    output = stuck_functions.invoke("settle", event_for(stuck_functions, "settle", volume_id))
+    assert stuck_functions.lab.faults.call_counts().get("DescribeVolumes", 0) == before
     assert "ec2:DescribeVolumes failed (OutOfTimeError): it was not sent: 9 s are left of the" in output.text
 
 
-def test_a_slow_call_is_reported_by_its_name(functions, monkeypatch):
+def test_a_slow_call_is_reported_by_its_name(stuck_functions, monkeypatch):
     monkeypatch.setattr("burstwatch.adapters.aws.time_limit._SLOW_CALL_S", 0.0)
-    add_critical(functions.lab, tags=AUTO)
-    output = functions.watch("sweep")
+    add_critical(stuck_functions.lab, tags=AUTO)
+    output = stuck_functions.watch("sweep")
     assert any(re.fullmatch(r"ec2:DescribeVolumes took \d+\.\d s", warning) for warning in output.warnings)

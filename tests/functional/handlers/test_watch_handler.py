@@ -16,7 +16,6 @@ from support.builders.functions import (
     AUTO,
     PLACEHOLDER,
     DeployedFunctions,
-    deploy_functions,
     to_instant,
 )
 from support.cli_session import (
@@ -34,12 +33,6 @@ from support.cli_session import (
 UNTRUSTED_TIMES = "version: 1\nlevels:\n  warning_within: soon\n"
 RETURNS = "version: 1\nflip_back:\n  return: always\n  dwell: 5m\n  calm_for: 5m\n"
 NO_FLIPS = "version: 1\nmode:\n  highest: propose\n"
-
-
-@pytest.fixture
-def functions(monkeypatch):
-    with deploy_functions(monkeypatch) as deployed:
-        yield deployed
 
 
 def add_fluctuating(lab) -> str:

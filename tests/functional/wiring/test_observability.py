@@ -2,8 +2,6 @@ import json
 import os
 import subprocess
 import sys
-from io import StringIO
-from itertools import count
 
 import pytest
 from aws_lambda_powertools import tracing
@@ -12,28 +10,7 @@ from burstwatch.wiring import observability
 from burstwatch.wiring.observability import Field, Metric, Telemetry, make_tracer, with_telemetry
 from support.builders.functions import Context
 
-NUMBERS = count()
 WEBHOOK = "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
-
-
-@pytest.fixture
-def environ():
-    """With a service of its own: Powertools keeps one logger for each until the process ends."""
-    return {
-        "POWERTOOLS_SERVICE_NAME": f"prod-{next(NUMBERS)}",
-        "POWERTOOLS_METRICS_NAMESPACE": "Burstwatch",
-        "POWERTOOLS_LOG_LEVEL": "INFO",
-    }
-
-
-@pytest.fixture
-def log():
-    return StringIO()
-
-
-@pytest.fixture
-def telemetry(environ, log):
-    return Telemetry.from_env(environ, stream=log)
 
 
 def lines(log):
@@ -138,12 +115,6 @@ def test_names_that_are_missing_stop_no_function(log, capsys):
 
 
 # The handler
-
-
-@pytest.fixture
-def in_lambda(monkeypatch, environ):
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
 
 
 def test_a_handler_gets_instruments_and_writes_its_metrics_and_whose_line_it_is(in_lambda, capsys):

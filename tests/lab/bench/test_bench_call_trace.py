@@ -1,15 +1,5 @@
 """The bench that counts the functions of a pass and of a flip."""
 
-import pytest
-
-from support.bench_loader import load_bench
-
-
-@pytest.fixture(scope="module")
-def functions_by_trace():
-    traces = load_bench("call_trace").measure()
-    return {name: trace.functions_by_file() for name, trace in traces.items()}
-
 
 def test_the_pass_with_its_first_alert_goes_from_reading_to_delivery(functions_by_trace):
     functions = functions_by_trace["a pass with its first alert"]

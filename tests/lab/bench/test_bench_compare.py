@@ -5,20 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
 import yaml
-
-from support.bench_loader import load_bench
-
-
-@pytest.fixture
-def compare():
-    return load_bench("compare")
-
-
-@pytest.fixture
-def burstwatch(compare):
-    return compare.make_contenders(Path(sys.executable))[-1]
 
 
 def test_a_volume_is_late_if_it_is_empty_before_it_is_changed_or_never_changed(compare):

@@ -6,24 +6,7 @@ from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet
 from burstlab.model.volume import LabVolume
-from support.bench_loader import load_bench
-
-VOLUMES = 120
-
-
-@pytest.fixture
-def canned_aws():
-    return load_bench("canned_aws")
-
-
-@pytest.fixture
-def aws(canned_aws, monkeypatch):
-    """A hundred and twenty volumes of which six drain, and an environment in which they are AWS."""
-    with canned_aws.CannedEndpoint(VOLUMES, some_drain=True) as aws:
-        aws.faults.set_latency(0)
-        for name, value in aws.environment.items():
-            monkeypatch.setenv(name, value)
-        yield aws
+from support.bench_loader import VOLUMES, load_bench
 
 
 def shape_of(value):

@@ -3,26 +3,9 @@
 import pytest
 
 from burstlab.score.ground_truth import START_S, Depletion, GroundTruth
-from burstwatch.core.instances.instance_buckets import INSTANCE_IO, instance_io_bucket
+from burstwatch.core.instances.instance_buckets import INSTANCE_IO
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import CadencePolicy, Policy
-from support.bench_loader import load_bench
-
-
-@pytest.fixture
-def alerts():
-    return load_bench("alerts/instance_alerts")
-
-
-@pytest.fixture
-def costs():
-    return load_bench("cost/watch_instances")
-
-
-@pytest.fixture
-def bucket(alerts):
-    """The I/O bucket of m5.large, which lasts for 30 minutes at the maximum."""
-    return instance_io_bucket(alerts.TYPES["m5.large"])
 
 
 def cadence_of(bucket) -> CadencePolicy:

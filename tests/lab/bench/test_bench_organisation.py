@@ -2,28 +2,6 @@
 
 import pytest
 
-from burstctl.init.monthly_cost import StackResources
-from support.bench_loader import load_bench
-
-
-@pytest.fixture(scope="module")
-def organisation_model():
-    return load_bench("cost/organisation_estimate")
-
-
-@pytest.fixture
-def stack():
-    return StackResources(
-        alarms=17,
-        dashboards=1,
-        keys=1,
-        functions=4,
-        watch_gib=1769 / 1024,
-        watch_timeout_s=300,
-        event_queues=2,
-        flip_queues=1,
-    )
-
 
 def test_every_volume_is_in_one_fleet_and_skewed_accounts_differ(organisation_model):
     organisation = organisation_model.Organisation(accounts=4, volumes=1_000, shares=(0.75, 0.25), skew=1.0)

@@ -11,11 +11,6 @@ from support.bench_loader import load_bench
 BUCKET = Bucket(capacity=1_000, refill_per_s=1, burst_per_s=10)
 
 
-@pytest.fixture
-def bench():
-    return load_bench("alerts/storage_alerts")
-
-
 def test_the_deepest_fall_counts_what_was_earned_between(bench):
     # 100 s at 5 lose 400, 100 s of rest earn 100, 100 s at 20, which bursts at 10, lose 900
     assert bench.deepest_fall([5, 0, 20], 100, BUCKET) == pytest.approx(1.2)

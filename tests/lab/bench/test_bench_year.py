@@ -3,17 +3,6 @@
 import pytest
 
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from support.bench_loader import load_bench
-
-
-@pytest.fixture(scope="module")
-def year_bench():
-    return load_bench("year")
-
-
-@pytest.fixture(scope="module")
-def episode(year_bench):
-    return year_bench.record_incident()
 
 
 def test_an_episode_is_reported_flipped_and_closed(episode):

@@ -8,10 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from support.bench_loader import CHECKS, load_check
+from support.bench_loader import CHECKS, load_check, prose
 
 passages = load_check("passages")
-prose = load_check("prose")
 
 FORMER_PROSE = [
     ("raise ValueError(f'{at_s} is no instant of this age')", "is no instant"),
@@ -99,11 +98,6 @@ def notify(channel, alert):
 
 SQL = "SELECT told FROM stories WHERE wish IS NULL"
 '''
-
-
-@pytest.fixture(scope="module")
-def word_list():
-    return prose.word_list()
 
 
 def findings(word_list, read):

@@ -23,7 +23,6 @@ from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet
 from support.disk_support import (
-    BURSTLAB,
     environment,
     leftovers_of,
     loop_numbers,
@@ -33,40 +32,6 @@ from support.disk_support import (
     rules_for,
 )
 from support.waiting import wait_until
-
-
-@pytest.fixture(params=BACKENDS)
-def backend(request):
-    require_throttled_disk(request.param)
-    return request.param
-
-
-@pytest.fixture
-def start_disk(tmp_path):
-    """Starts ``burstlab disk`` on this test's folder and sees that it is gone at the end."""
-    require_throttled_disk()
-    running = []
-
-    def start(*options):
-        process = subprocess.Popen(
-            [*BURSTLAB, "disk", "--folder", str(tmp_path), *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(),
-        )
-        running.append(process)
-        wait_until(lambda: "burstlab-disk-" in " ".join(leftovers_of(tmp_path)) and _is_under_load(tmp_path))
-        return process
-
-    yield start
-    for process in running:
-        process.kill()
-        process.communicate()
-
-
-def _is_under_load(folder):
-    return any(path.name.startswith("job-") for path in folder.glob("burstlab-disk-*/mnt/*"))
 
 
 def write_synchronously(mount, operations):

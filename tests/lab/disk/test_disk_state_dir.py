@@ -1,11 +1,7 @@
 """What ``burstlab disk`` takes for its own where every user may write: it acts on it as root."""
 
 import os
-import shutil
 import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -19,46 +15,7 @@ from burstlab.disk.state_dir import (
     record_process,
     remove,
 )
-
-UNPRIVILEGED_ID = 65534
-
-
-@pytest.fixture
-def world_writable_dir():
-    """A directory as /tmp: everybody may write, and remove only what is theirs."""
-    folder = Path(tempfile.mkdtemp(prefix="shared-"))
-    folder.chmod(0o1777)
-    yield folder
-    shutil.rmtree(folder)
-
-
-@pytest.fixture
-def other_process():
-    """A process of this test that user 65534 may end, and its line for a list of processes."""
-    process = subprocess.Popen(["sleep", "300"])
-    started = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
-    yield process, f"{process.pid} {started}\n"
-    process.kill()
-    process.wait()
-
-
-@pytest.fixture
-def run_unprivileged():
-    """Give a function that runs Python as another user."""
-    if os.geteuid() != 0:
-        pytest.skip("NOT TESTED HERE: acting as another user needs root")
-
-    def run(script: str, *arguments: object) -> None:
-        python = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
-        subprocess.run(
-            [python, "-c", f"import os, sys\n{script}", *map(str, arguments)],
-            user=UNPRIVILEGED_ID,
-            group=UNPRIVILEGED_ID,
-            extra_groups=[],
-            check=True,
-        )
-
-    return run
+from support.unprivileged import UNPRIVILEGED_ID
 
 
 def is_alive(process: subprocess.Popen) -> bool:

@@ -1,4 +1,4 @@
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -7,70 +7,52 @@ from burstlab.disk.live_view import mean_iops_per_second, render_balance, sparkl
 from burstlab.disk.throttle import DiskSnapshot, TimeScale
 from burstlab.fake_aws.server import Endpoint
 from burstlab.incident.probe import read_record
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabSettings
-from burstlab.model.volume import LabVolume
-from support.disk_support import metric_of
-
-NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+from support.disk_support import NOON, metric_of
 
 
-@pytest.fixture
-def fleet():
-    return LabFleet(LabClock.manual(NOON), LabSettings(queued=True))
+def seconds_later(queued_fleet, seconds):
+    queued_fleet.clock.advance(seconds)
+    return queued_fleet.now_s()
 
 
-@pytest.fixture
-def volume(fleet):
-    volume_id = fleet.add(LabVolume(size_gib=33, load="steady:500"))
-    volume = fleet.find(volume_id)
-    volume.measure(fleet.now_s())
-    return volume
-
-
-def seconds_later(fleet, seconds):
-    fleet.clock.advance(seconds)
-    return fleet.now_s()
-
-
-def test_a_measured_volume_lives_by_what_its_device_did_and_by_nothing_else(fleet, volume):
+def test_a_measured_volume_lives_by_what_its_device_did_and_by_nothing_else(queued_fleet, volume):
     # 60 s x (1,000 - 100) = 54,000 credits, one percent
-    volume.measure(seconds_later(fleet, 60), read_ops=20_000, write_ops=40_000)
+    volume.measure(seconds_later(queued_fleet, 60), read_ops=20_000, write_ops=40_000)
     assert volume.truth().burst_balance_pct == pytest.approx(99)
 
 
-def test_nothing_is_known_of_a_measured_volume_beyond_its_last_measurement(fleet, volume):
-    measured_s = seconds_later(fleet, 60)
+def test_nothing_is_known_of_a_measured_volume_beyond_its_last_measurement(queued_fleet, volume):
+    measured_s = seconds_later(queued_fleet, 60)
     volume.measure(measured_s, write_ops=60_000)
-    fleet.clock.advance(600)
-    assert fleet.find(volume.volume_id).at_s == measured_s
-    assert fleet.truth(volume.volume_id).burst_balance_pct == pytest.approx(99)
+    queued_fleet.clock.advance(600)
+    assert queued_fleet.find(volume.volume_id).at_s == measured_s
+    assert queued_fleet.truth(volume.volume_id).burst_balance_pct == pytest.approx(99)
 
 
-def test_what_was_done_beyond_an_empty_bucket_is_paid_for_later(fleet, volume):
+def test_what_was_done_beyond_an_empty_bucket_is_paid_for_later(queued_fleet, volume):
     volume.set_balance(0)
     # 1,000 operations over at 100 a second are worked off in the 10 s that follow
-    volume.measure(seconds_later(fleet, 1), write_ops=1_100)
+    volume.measure(seconds_later(queued_fleet, 1), write_ops=1_100)
     assert (volume.truth().credits, volume.truth().backlog_ops) == (0, 1_000)
-    volume.measure(seconds_later(fleet, 10))
+    volume.measure(seconds_later(queued_fleet, 10))
     assert (volume.truth().credits, volume.truth().backlog_ops) == (0, 0)
-    volume.measure(seconds_later(fleet, 10))
+    volume.measure(seconds_later(queued_fleet, 10))
     assert volume.truth().credits == 1_000
 
 
-def test_a_measurement_cannot_go_back(fleet, volume):
-    volume.measure(seconds_later(fleet, 60))
+def test_a_measurement_cannot_go_back(queued_fleet, volume):
+    volume.measure(seconds_later(queued_fleet, 60))
     with pytest.raises(ValueError, match="give a later second"):
-        volume.measure(fleet.now_s() - 30)
+        volume.measure(queued_fleet.now_s() - 30)
     with pytest.raises(ValueError, match="give a later second"):
-        volume.measure(fleet.now_s(), write_ops=1)
+        volume.measure(queued_fleet.now_s(), write_ops=1)
 
 
-def test_cloudwatch_shows_what_was_measured(fleet, volume):
+def test_cloudwatch_shows_what_was_measured(queued_fleet, volume):
     for _ in range(4):
-        volume.measure(seconds_later(fleet, 60), write_ops=60_000)
+        volume.measure(seconds_later(queued_fleet, 60), write_ops=60_000)
     end = NOON + timedelta(minutes=4)
-    with Endpoint(fleet) as lab:
+    with Endpoint(queued_fleet) as lab:
         balances = metric_of(lab, volume.volume_id, "BurstBalance", "Minimum", NOON, end)
         writes = metric_of(lab, volume.volume_id, "VolumeWriteOps", "Sum", NOON, end)
     assert balances == pytest.approx([99, 98, 97, 96])

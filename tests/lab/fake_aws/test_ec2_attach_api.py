@@ -2,31 +2,15 @@
 
 import json
 import urllib.request
-from datetime import UTC, datetime
 from urllib.error import HTTPError
 
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from burstlab.model.aws_error import AwsError
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
-
-
-@pytest.fixture
-def fleet():
-    return LabFleet(LabClock.manual(START), LabSettings(modifying_s=300, modify_spread=0))
-
-
-@pytest.fixture
-def ec2(lab):
-    client = lab.client("ec2", config=Config(retries={"total_max_attempts": 1}))
-    yield client
-    client.close()
+pytestmark = pytest.mark.lab_settings(modifying_s=300, modify_spread=0)
 
 
 def attachments(ec2, volume_id):

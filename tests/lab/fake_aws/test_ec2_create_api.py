@@ -1,33 +1,15 @@
 """Volumes and instances made by API, assumed roles, alarms that publish: what aws-check stands on."""
 
 import json
-from datetime import UTC, datetime
 
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from burstlab.fake_aws.server import Endpoint
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.serve.measured_settings import ReportError, read_report, settings_from_report
+from support.aws.stub_clients import ONCE
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
-ONCE = Config(retries={"total_max_attempts": 1})
 TAGS = [{"Key": "a", "Value": "1"}]
-
-
-@pytest.fixture
-def fleet():
-    return LabFleet(LabClock.manual(START), LabSettings())
-
-
-@pytest.fixture
-def ec2(fleet):
-    with Endpoint(fleet) as lab:
-        client = lab.client("ec2", config=ONCE)
-        yield client
-        client.close()
 
 
 def create(ec2, zone="us-east-1a", **fields):

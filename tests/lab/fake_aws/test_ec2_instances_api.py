@@ -3,7 +3,7 @@
 import json
 import re
 import urllib.request
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from botocore.config import Config
@@ -14,16 +14,9 @@ from burstlab.model.clock import LabClock
 from burstlab.model.fleet import FleetError, LabFleet, LabInstance, LabSettings
 from burstlab.model.instances.instance_types import instance_types
 from burstlab.model.volume import LabVolume
+from support.lab_start import INSTANCE, START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
-INSTANCE = "i-0000000000000000a"
-
-
-@pytest.fixture
-def fleet():
-    fleet = LabFleet(LabClock.manual(START), LabSettings(lag_s=60))
-    fleet.add(LabVolume(size_gib=100, instance_id=INSTANCE))
-    return fleet
+pytestmark = [pytest.mark.usefixtures("attached_volume"), pytest.mark.lab_settings(lag_s=60)]
 
 
 def described_types(lab, *names):

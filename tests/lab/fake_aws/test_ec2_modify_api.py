@@ -2,34 +2,24 @@
 
 import json
 import urllib.request
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 
 from burstlab.fake_aws.faults import Fault
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
+from support.aws.stub_clients import ONCE
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
-ONCE = Config(retries={"total_max_attempts": 1})
-SHORT_TIMEOUTS = Config(retries={"total_max_attempts": 1}, read_timeout=0.3)
 TEN_S_A_PERCENT = {"modifying_s": 60, "modify_minutes_per_tib": 1024 / 6, "modify_spread": 0}
+
+pytestmark = pytest.mark.lab_settings(**TEN_S_A_PERCENT)
+
+
+SHORT_TIMEOUTS = Config(retries={"total_max_attempts": 1}, read_timeout=0.3)
 UNKNOWN_ID = "vol-0000000000000dead"
-
-
-@pytest.fixture
-def fleet():
-    return LabFleet(LabClock.manual(START), LabSettings(**TEN_S_A_PERCENT))
-
-
-@pytest.fixture
-def ec2(lab):
-    client = lab.client("ec2", config=ONCE)
-    yield client
-    client.close()
 
 
 def refusal(call, **arguments):
@@ -590,22 +580,6 @@ def test_only_the_last_modification_is_reported_and_the_fleet_knows_them_all(fle
         "gp2",
         "io1",
     ]
-
-
-@pytest.fixture
-def three_volumes(fleet):
-    """A gp2 modifying to gp3, a larger gp3 optimizing to io2, and one never modified."""
-    flipped, shared, never = fleet.add_all(
-        [
-            LabVolume(size_gib=100),
-            LabVolume(size_gib=200, volume_type="gp3", iops=4_000),
-            LabVolume(size_gib=8),
-        ]
-    )
-    fleet.modify(shared, volume_type="io2", size_gib=300, iops=5_000, multi_attached=True)
-    fleet.clock.advance(60)
-    fleet.modify(flipped, volume_type="gp3")
-    return {flipped: "flipped", shared: "shared", never: "never"}
 
 
 MODIFICATION_FILTERS = [

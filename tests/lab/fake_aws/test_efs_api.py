@@ -1,33 +1,17 @@
 """EFS as real boto3 sees it: describe, page, update, and what CloudWatch shows."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from botocore.exceptions import ClientError
 
 from burstlab.fake_aws.faults import Fault
-from burstlab.model.clock import LabClock
 from burstlab.model.file_system import LabFileSystem
-from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.fleet import LabSettings
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 GIB, MIB = 2**30, 2**20
 FULL_BURST = "steady:400@256%0"  # 100 MiB/s written
-
-
-@pytest.fixture
-def fleet():
-    return LabFleet(LabClock.manual(START))
-
-
-@pytest.fixture
-def efs(lab):
-    return lab.client("efs")
-
-
-@pytest.fixture
-def cloudwatch(lab):
-    return lab.client("cloudwatch")
 
 
 def add(fleet, size_gib=58, **changes):

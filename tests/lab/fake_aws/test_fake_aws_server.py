@@ -13,7 +13,6 @@ import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError, ReadTimeoutError
-from botocore.model import ServiceModel
 
 from burstlab.fake_aws.control_api import _ROUTE_FIELDS
 from burstlab.fake_aws.faults import Fault
@@ -22,29 +21,10 @@ from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.modification import Modification, VolumeSpec
 from burstlab.model.volume import LabVolume, MetricFault
+from support.aws.stub_clients import ONCE
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
-ONCE = Config(retries={"total_max_attempts": 1})
 SHORT_TIMEOUTS = Config(retries={"total_max_attempts": 1}, read_timeout=0.3)
-
-
-@pytest.fixture
-def fleet():
-    return LabFleet(LabClock.manual(START))
-
-
-@pytest.fixture
-def ec2(lab):
-    client = lab.client("ec2", config=ONCE)
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def cloudwatch(lab):
-    client = lab.client("cloudwatch", config=ONCE)
-    yield client
-    client.close()
 
 
 def a_query(volume_id, *, query_id="m0", metric="BurstBalance", stat="Minimum", period=60, **options):
@@ -367,16 +347,6 @@ def test_modifications_are_listed_by_filter_but_a_never_modified_id_fails_the_ca
 
 
 # --------------------------------------------------------------------------------------------- GetMetricData
-
-
-@pytest.fixture(params=["json", "smithy-rpc-v2-cbor", "query"])
-def in_any_protocol(lab, request, monkeypatch):
-    """A CloudWatch client that speaks one of the three protocols CloudWatch has."""
-    monkeypatch.setattr(ServiceModel, "resolved_protocol", request.param)
-    client = lab.client("cloudwatch", config=ONCE)
-    assert client.meta.service_model.resolved_protocol == request.param
-    yield client
-    client.close()
 
 
 def test_bytes_are_operations_times_their_size_in_every_period(fleet, in_any_protocol):

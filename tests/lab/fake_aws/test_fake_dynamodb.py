@@ -3,23 +3,10 @@
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from burstlab.fake_aws.dynamodb import FakeDynamoDb, Fault
-from support.ledger_stores import DynamoStore
+from burstlab.fake_aws.dynamodb import Fault
 
 TWO = {":n": {"N": "1"}, ":m": {"N": "2"}}
 KEY = {"pk": {"S": "a"}, "sk": {"S": "b"}}
-
-
-@pytest.fixture
-def table():
-    return FakeDynamoDb(table="t-1")
-
-
-@pytest.fixture
-def client(table):
-    home = DynamoStore(endpoint=None, table=table)
-    yield home.client
-    home.close()
 
 
 def put(client, sk="b", **attributes):

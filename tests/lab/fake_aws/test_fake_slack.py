@@ -17,12 +17,6 @@ from support.builders.alerts import (
 )
 
 
-@pytest.fixture
-def receiver():
-    with SlackReceiver() as running:
-        yield running
-
-
 def post(receiver, body, *, content_type="application/json", path=None):
     url = urlsplit(receiver.url)
     connection = HTTPConnection(url.hostname, url.port, timeout=5)

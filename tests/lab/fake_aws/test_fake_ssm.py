@@ -8,23 +8,7 @@ from botocore.exceptions import ClientError
 from burstlab.fake_aws.dynamodb import FakeDynamoDb
 from burstlab.fake_aws.dynamodb import Fault as TableFault
 from burstlab.fake_aws.faults import Fault
-from burstlab.fake_aws.server import Endpoint
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
-
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
-
-
-@pytest.fixture
-def lab():
-    with Endpoint(LabFleet(LabClock.manual(START))) as endpoint:
-        yield endpoint
-
-
-@pytest.fixture
-def ssm(lab):
-    return lab.client("ssm")
 
 
 def put(ssm, name, value="x", **fields):

@@ -1,6 +1,6 @@
 """What GetMetricData has of instances and of their volumes while they hold each other back, by boto3."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -8,9 +8,11 @@ from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
 from burstlab.model.volume import LabVolume
+from support.lab_start import INSTANCE, START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
-INSTANCE, OTHER = "i-0000000000000000a", "i-0000000000000000b"
+OTHER = "i-0000000000000000b"
+
+pytestmark = pytest.mark.usefixtures("metered_instance")
 
 
 def a_fleet(instance_type="m5.large", *, chosen=None, **changes):
@@ -24,11 +26,6 @@ def a_fleet(instance_type="m5.large", *, chosen=None, **changes):
 def a_volume(load, **changes):
     fast = {"size_gib": 100, "volume_type": "gp3", "iops": 16_000, "throughput_mib_s": 1_000}
     return LabVolume(load=load, **{**fast, "instance_id": INSTANCE, **changes})
-
-
-@pytest.fixture
-def fleet():
-    return a_fleet(io_pct=10)
 
 
 def read(lab, name, *, stat="Sum", period_s=300, minutes=60, volume_id=None, instance_id=INSTANCE, **changes):

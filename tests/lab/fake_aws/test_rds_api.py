@@ -1,32 +1,15 @@
 """RDS as real boto3 sees it: describe, page, filter, modify, events, and what CloudWatch shows."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from botocore.exceptions import ClientError
 
 from burstlab.fake_aws.faults import Fault
-from burstlab.model.clock import LabClock
 from burstlab.model.database import CLASS_IO, LabDatabase
-from burstlab.model.fleet import LabFleet
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 GIB = 2**30
-
-
-@pytest.fixture
-def fleet():
-    return LabFleet(LabClock.manual(START))
-
-
-@pytest.fixture
-def rds(lab):
-    return lab.client("rds")
-
-
-@pytest.fixture
-def cloudwatch(lab):
-    return lab.client("cloudwatch")
 
 
 def add(fleet, identifier="orders", **changes):

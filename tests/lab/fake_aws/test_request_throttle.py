@@ -1,25 +1,9 @@
 """EC2's request limits in the lab: a bucket for each action, which a neighbour empties."""
 
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from burstlab.fake_aws.server import Endpoint
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
-from support.cli_session import START
-
-
-@pytest.fixture
-def lab():
-    with Endpoint(LabFleet(LabClock.manual(START), LabSettings())) as endpoint:
-        yield endpoint
-
-
-@pytest.fixture
-def ec2(lab):
-    return lab.client("ec2", config=Config(retries={"total_max_attempts": 1}))
 
 
 def count_admitted(call, times):

@@ -383,3 +383,6 @@ class Context:
 
     def get_remaining_time_in_millis(self):
         return 60_000
+
+
+OTHER_HOST = "i-0000000000000000b"

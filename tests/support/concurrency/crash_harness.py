@@ -230,3 +230,14 @@ class CrashRun(World):
 
     def close(self) -> None:
         self.ledger.close()
+
+
+VOLUME_ID = "vol-000000000000000c1"
+
+
+HELD_POINTS: list[int] = []
+
+
+def add_draining(play: CrashRun, load: str = "steady:2500", **tags: str) -> None:
+    """(2500 - 300) / 54,000 = 2.4 % go a minute: at most 20 % are left, it is empty in 8 min: critical."""
+    play.add(VOLUME_ID, load, size_gib=100, balance_pct=44, **tags)

@@ -1,19 +1,6 @@
 """The hook that pre-commit runs on a commit's message; it lets a message pass if its pattern matches."""
 
-import re
-
 import pytest
-import yaml
-
-from support.paths import ROOT
-
-
-@pytest.fixture(scope="module")
-def pattern():
-    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
-    [hook] = [hook for hook in config["repos"][0]["hooks"] if hook["id"] == "commit-message"]
-    assert (hook["language"], hook["args"]) == ("pygrep", ["--negate", "--multiline"])
-    return re.compile(hook["entry"], re.MULTILINE | re.DOTALL)  # as pygrep compiles it with --multiline
 
 
 @pytest.mark.parametrize(

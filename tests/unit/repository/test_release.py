@@ -2,42 +2,13 @@
 
 import os
 import re
-import shutil
 import subprocess
 
 import pytest
 from integrations import dist
 
+from support.example_repository import CHANGELOG, commit, git, write
 from support.paths import ROOT
-
-CHANGELOG = "# Changelog\n\n## Unreleased\n\n## 1.2.0 - 2026-01-02\n\n- A change.\n\n## 1.1.0 - 2025-01-02\n"
-
-
-@pytest.fixture
-def repository(tmp_path):
-    """A committed tree that only lacks what `make check` checks."""
-    (tmp_path / ".ci").mkdir()
-    shutil.copy(ROOT / ".ci" / "release", tmp_path / ".ci")
-    write(tmp_path, "pyproject.toml", '[project]\nversion = "1.2.0"\n')
-    write(tmp_path, "CHANGELOG.md", CHANGELOG)
-    write(tmp_path, "Makefile", "check:\n\t@echo no check passes; exit 1\n")
-    git(tmp_path, "init", "--quiet")
-    commit(tmp_path)
-    return tmp_path
-
-
-def write(folder, name, text):
-    (folder / name).write_text(text)
-
-
-def git(folder, *arguments):
-    identity = ["-c", "user.name=Anna", "-c", "user.email=anna@example.com"]
-    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True)
-
-
-def commit(folder):
-    git(folder, "add", ".")
-    git(folder, "commit", "--quiet", "--message", "all: change")
 
 
 def release(folder, *options):

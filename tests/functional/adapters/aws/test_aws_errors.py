@@ -270,12 +270,6 @@ def test_other_exceptions_pass_unexplained():
         1 / 0  # noqa: B018 - the exception is the point
 
 
-@pytest.fixture
-def no_retry_delay(monkeypatch):
-    """botocore's own backoff takes no time."""
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
-
-
 @pytest.mark.usefixtures("no_retry_delay")
 def test_every_retry_of_botocores_own_is_counted():
     # Two refusals, then an answer: three requests go out for one call.

@@ -1,7 +1,6 @@
 from datetime import UTC, datetime, timedelta, timezone
 from math import ceil
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 from botocore.stub import Stubber
@@ -108,18 +107,6 @@ def nothing_named(absent):
     return refusal("InvalidParameterValue", "One of the ids is not valid")
 
 
-class Faults(dict):
-    """Collects what was reported."""
-
-    def __call__(self, volume_id, failure):
-        self[volume_id] = failure
-
-
-@pytest.fixture
-def faults():
-    return Faults()
-
-
 def read_single_volume(volume, faults):
     """The one volume read from one description."""
     [read] = Ec2Reader(FakeEc2([volume])).volumes({}, report_failure=faults)
@@ -127,27 +114,20 @@ def read_single_volume(volume, faults):
     return read
 
 
-@pytest.fixture(scope="module")
-def client():
-    return boto3.client(
-        "ec2", region_name="us-east-1", aws_access_key_id="testing", aws_secret_access_key="testing"
-    )
-
-
-def test_the_listing_requests_pages_of_500_filtered_by_ec2_with_managed_volumes(client, faults):
+def test_the_listing_requests_pages_of_500_filtered_by_ec2_with_managed_volumes(ec2_client, faults):
     requested = {
         "MaxResults": 500,
         "Filters": [{"Name": "volume-type", "Values": ["gp2"]}],
         "IncludeManagedResources": True,
     }
-    with Stubber(client) as stub:
+    with Stubber(ec2_client) as stub:
         stub.add_response(
             "describe_volumes", {"Volumes": [a_described_volume("vol-1")], "NextToken": "t"}, requested
         )
         stub.add_response(
             "describe_volumes", {"Volumes": [a_described_volume("vol-2")]}, requested | {"NextToken": "t"}
         )
-        volumes = list(Ec2Reader(client).volumes(ALL_GP2, report_failure=faults))
+        volumes = list(Ec2Reader(ec2_client).volumes(ALL_GP2, report_failure=faults))
         stub.assert_no_pending_responses()
     assert [volume.volume_id for volume in volumes] == ["vol-1", "vol-2"]
 
@@ -430,8 +410,8 @@ def test_instances_that_could_not_be_requested_are_unread_not_terminated():
     assert str(results.unread["i-1"]).startswith("ec2:DescribeInstances failed (UnauthorizedOperation)")
 
 
-def test_lookups_are_requests_that_ec2_knows(client):
-    with Stubber(client) as stub:
+def test_lookups_are_requests_that_ec2_knows(ec2_client):
+    with Stubber(ec2_client) as stub:
         stub.add_client_error(
             "describe_instances", "InvalidParameterValue", expected_params={"InstanceIds": ["i-1"]}
         )
@@ -444,7 +424,7 @@ def test_lookups_are_requests_that_ec2_knows(client):
                 "IncludeManagedResources": True,
             },
         )
-        assert Ec2Reader(client).instance_states(["i-1"]).states == {"i-1": "stopping"}
+        assert Ec2Reader(ec2_client).instance_states(["i-1"]).states == {"i-1": "stopping"}
 
 
 MODIFICATION = {
@@ -462,13 +442,13 @@ MODIFICATION = {
 }
 
 
-def test_modifications_in_progress_are_requested_by_state_never_by_volume(client, faults):
+def test_modifications_in_progress_are_requested_by_state_never_by_volume(ec2_client, faults):
     requested = {
         "Filters": [{"Name": "modification-state", "Values": ["modifying", "optimizing"]}],
         "MaxResults": 500,
         "IncludeManagedResources": True,
     }
-    with Stubber(client) as stub:
+    with Stubber(ec2_client) as stub:
         stub.add_response(
             "describe_volumes_modifications",
             {"VolumesModifications": [MODIFICATION], "NextToken": "t"},
@@ -477,7 +457,7 @@ def test_modifications_in_progress_are_requested_by_state_never_by_volume(client
         stub.add_response(
             "describe_volumes_modifications", {"VolumesModifications": []}, requested | {"NextToken": "t"}
         )
-        [modification] = Ec2Reader(client).modifications_in_progress(report_failure=faults)
+        [modification] = Ec2Reader(ec2_client).modifications_in_progress(report_failure=faults)
         stub.assert_no_pending_responses()
     assert modification == Modification(
         volume_id="vol-1",
@@ -567,41 +547,41 @@ def test_modifications_that_cannot_be_read_are_unread_with_their_batch_or_alone(
     assert results.unread["vol-200"].message == "AWS's answer has no 'TargetSize'"
 
 
-def test_modifications_by_id_are_a_request_that_ec2_knows(client):
+def test_modifications_by_id_are_a_request_that_ec2_knows(ec2_client):
     requested = {
         "Filters": [{"Name": "volume-id", "Values": ["vol-1"]}],
         "MaxResults": 500,
         "IncludeManagedResources": True,
     }
-    with Stubber(client) as stub:
+    with Stubber(ec2_client) as stub:
         stub.add_response(
             "describe_volumes_modifications", {"VolumesModifications": [MODIFICATION]}, requested
         )
-        assert list(Ec2Reader(client).modifications_by_id(["vol-1"]).modifications) == ["vol-1"]
+        assert list(Ec2Reader(ec2_client).modifications_by_id(["vol-1"]).modifications) == ["vol-1"]
 
 
-def test_provisioned_iops_are_those_of_every_volume_of_the_type(client):
+def test_provisioned_iops_are_those_of_every_volume_of_the_type(ec2_client):
     requested = {
         "MaxResults": 500,
         "Filters": [{"Name": "volume-type", "Values": ["io1"]}],
         "IncludeManagedResources": True,
     }
     first = [a_described_volume("vol-1", Iops=1_000), a_described_volume("vol-2", Iops=2_500, Size=None)]
-    with Stubber(client) as stub:
+    with Stubber(ec2_client) as stub:
         stub.add_response("describe_volumes", {"Volumes": first, "NextToken": "t"}, requested)
         stub.add_response(
             "describe_volumes",
             {"Volumes": [a_described_volume("vol-3", Iops=100)]},
             requested | {"NextToken": "t"},
         )
-        assert Ec2Reader(client).provisioned_iops(VolumeType.IO1) == 3_600
+        assert Ec2Reader(ec2_client).provisioned_iops(VolumeType.IO1) == 3_600
 
 
-def test_provisioned_iops_that_cannot_be_read_are_no_number(client):
-    with Stubber(client) as stub:
+def test_provisioned_iops_that_cannot_be_read_are_no_number(ec2_client):
+    with Stubber(ec2_client) as stub:
         stub.add_client_error("describe_volumes", "UnauthorizedOperation")
         with pytest.raises(AwsError, match="ec2:DescribeVolumes failed"):
-            Ec2Reader(client).provisioned_iops(VolumeType.IO2)
+            Ec2Reader(ec2_client).provisioned_iops(VolumeType.IO2)
 
 
 M5_LARGE = {
@@ -692,11 +672,11 @@ def test_limits_that_could_not_be_read_are_requested_again():
     assert list(reader.ebs_limits(["m5.large"]).limits) == ["m5.large"]
 
 
-def test_instance_types_are_a_request_that_ec2_knows(client):
+def test_instance_types_are_a_request_that_ec2_knows(ec2_client):
     requested = {"Filters": [{"Name": "instance-type", "Values": ["m5.large"]}], "MaxResults": 100}
-    with Stubber(client) as stub:
+    with Stubber(ec2_client) as stub:
         stub.add_response("describe_instance_types", {"InstanceTypes": [M5_LARGE]}, requested)
-        assert list(Ec2Reader(client).ebs_limits(["m5.large"]).limits) == ["m5.large"]
+        assert list(Ec2Reader(ec2_client).ebs_limits(["m5.large"]).limits) == ["m5.large"]
 
 
 class CannedEc2:

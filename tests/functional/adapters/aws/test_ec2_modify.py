@@ -3,19 +3,16 @@
 import socket
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from functools import cache
 from threading import Thread
 
 import pytest
 from boto3.session import Session
 from botocore import exceptions as botocore
-from botocore.config import Config
 
 from burstlab.fake_aws.faults import Fault
-from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.fake_aws.server import ACCESS_KEY
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.ec2_modify import (
@@ -33,42 +30,16 @@ from burstwatch.wiring import bootstrap
 from burstwatch.wiring.bootstrap import build_modifier
 from burstwatch.wiring.settings import SettingsError
 from support.aws.loopback_aws import CannedResponse, ec2_error, loopback_aws
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+pytestmark = [pytest.mark.usefixtures("environment_with_retries"), pytest.mark.lab_settings(modify_spread=0)]
+
+
 TOMORROW = START + timedelta(hours=24)
 GP2 = Configuration(volume_type=VolumeType.GP2)
 GP3 = Configuration(volume_type=VolumeType.GP3, iops=4_000, throughput_mib_s=250)
 IO1 = Configuration(volume_type=VolumeType.IO1, iops=1_000)
 IO2 = Configuration(volume_type=VolumeType.IO2, iops=1_000)
-
-
-@pytest.fixture
-def calls():
-    return CallCounter()
-
-
-@pytest.fixture(autouse=True)
-def _environment_with_retries(monkeypatch):
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "5")
-    monkeypatch.setenv("AWS_RETRY_MODE", "adaptive")
-
-
-@pytest.fixture
-def lab():
-    with Endpoint(LabFleet(LabClock.manual(START), LabSettings(modify_spread=0))) as endpoint:
-        yield endpoint
-
-
-@pytest.fixture
-def volume_id(lab):
-    return lab.fleet.add(LabVolume(size_gib=100))
-
-
-@pytest.fixture
-def short_timeouts(monkeypatch):
-    monkeypatch.setattr(
-        bootstrap, "_NO_RETRY_CONFIG", bootstrap._NO_RETRY_CONFIG.merge(Config(read_timeout=0.3))
-    )
 
 
 @cache

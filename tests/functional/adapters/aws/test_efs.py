@@ -1,48 +1,19 @@
 """The reader of file systems, with real boto3 before the lab, and before answers that AWS would not give."""
 
 import shlex
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 
 from burstlab.fake_aws.faults import Fault
-from burstlab.fake_aws.server import Endpoint
-from burstlab.model.clock import LabClock
 from burstlab.model.file_system import LabFileSystem
-from burstlab.model.fleet import LabFleet
 from burstwatch.adapters.aws.efs import EfsReader
 from burstwatch.adapters.aws.errors import AwsError, FailureKind
 from burstwatch.core.efs.mode_recommendation import EfsLoad, recommend_mode
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 GIB = 2**30
-
-
-class Failures(dict):
-    def __call__(self, file_system_id, failure):
-        self[file_system_id] = failure
-
-
-@pytest.fixture
-def failures():
-    return Failures()
-
-
-@pytest.fixture
-def fleet():
-    return LabFleet(LabClock.manual(START))
-
-
-@pytest.fixture
-def lab(fleet):
-    with Endpoint(fleet) as endpoint:
-        yield endpoint
-
-
-@pytest.fixture
-def reader(lab):
-    return EfsReader(lab.client("efs"))
 
 
 def add(fleet, **changes):
@@ -69,7 +40,7 @@ def a_description(file_system_id="fs-1", **changes):
     return {key: value for key, value in (facts | changes).items() if value is not None}
 
 
-def test_a_file_system_is_read_with_everything_that_is_needed(reader, fleet, failures):
+def test_a_file_system_is_read_with_everything_that_is_needed(efs_reader, fleet, failures):
     file_system_id = add(
         fleet,
         infrequent_gib=2,
@@ -78,7 +49,7 @@ def test_a_file_system_is_read_with_everything_that_is_needed(reader, fleet, fai
         zone="us-east-1a",
         tags={"Name": "home", "burstwatch:mode": "propose"},
     )
-    [file_system] = reader.file_systems(report_failure=failures)
+    [file_system] = efs_reader.file_systems(report_failure=failures)
     assert file_system.file_system_id == file_system_id
     assert (file_system.standard_bytes, file_system.size_bytes) == (58 * GIB, 60 * GIB)
     assert (file_system.throughput_mode, file_system.provisioned_mib_s) == ("provisioned", 20.5)
@@ -96,26 +67,26 @@ def test_a_provisioned_throughput_of_0_is_none(failures):
     assert file_system.provisioned_mib_s is None
 
 
-def test_all_pages_are_read(reader, lab, fleet, failures):
+def test_all_pages_are_read(efs_reader, lab, fleet, failures):
     ids = [add(fleet) for _ in range(205)]
     pages = []
-    read = reader.file_systems(report_failure=failures, on_page=lambda: pages.append(1))
+    read = efs_reader.file_systems(report_failure=failures, on_page=lambda: pages.append(1))
     assert [file_system.file_system_id for file_system in read] == ids
     assert len(pages) == lab.faults.call_counts()["DescribeFileSystems"] == 3
 
 
 @pytest.mark.parametrize(("count", "calls"), [(3, 4), (12, 1)])
-def test_a_few_are_read_one_by_one_and_many_from_the_listing(reader, lab, fleet, count, calls):
+def test_a_few_are_read_one_by_one_and_many_from_the_listing(efs_reader, lab, fleet, count, calls):
     ids = [add(fleet) for _ in range(count)]
     add(fleet)
-    result = reader.file_systems_by_id([*ids, "fs-0000000a"])
+    result = efs_reader.file_systems_by_id([*ids, "fs-0000000a"])
     assert [file_system.file_system_id for file_system in result.file_systems] == ids
     assert result.missing == ["fs-0000000a"]
     assert not result.unread
     assert lab.faults.call_counts()["DescribeFileSystems"] == calls
 
 
-def test_denied_access_is_one_failure(reader, lab, fleet, failures):
+def test_denied_access_is_one_failure(efs_reader, lab, fleet, failures):
     ids = [add(fleet) for _ in range(2)]
     message = (
         "User: arn:aws:sts::123456789012:assumed-role/watch/x is not authorized to perform:"
@@ -125,10 +96,10 @@ def test_denied_access_is_one_failure(reader, lab, fleet, failures):
         Fault(service="elasticfilesystem", code="AccessDeniedException", message=message, status=403)
     )
     with pytest.raises(AwsError) as raised:
-        list(reader.file_systems(report_failure=failures))
+        list(efs_reader.file_systems(report_failure=failures))
     assert raised.value.failure.kind == FailureKind.REFUSED
     assert "grant elasticfilesystem:DescribeFileSystems to it" in str(raised.value)
-    result = reader.file_systems_by_id(ids)
+    result = efs_reader.file_systems_by_id(ids)
     assert result.unread.keys() == set(ids)
     assert not result.missing
 
@@ -185,9 +156,9 @@ def test_one_that_cannot_be_read_is_unread_and_not_missing():
     assert not result.missing
 
 
-def test_the_command_that_is_recommended_is_one_that_aws_accepts(reader, lab, fleet, failures):
+def test_the_command_that_is_recommended_is_one_that_aws_accepts(efs_reader, lab, fleet, failures):
     file_system_id = add(fleet, tags={"Name": "home"})
-    [file_system] = reader.file_systems(report_failure=failures)
+    [file_system] = efs_reader.file_systems(report_failure=failures)
     load = EfsLoad(read_bytes=0, written_bytes=400 * GIB, peak_metered_per_s=60 * 2**20)
     advice = recommend_mode(file_system, load)
     options = dict(pairwise(shlex.split(advice.command)))
@@ -197,6 +168,6 @@ def test_the_command_that_is_recommended_is_one_that_aws_accepts(reader, lab, fl
         ProvisionedThroughputInMibps=float(options["--provisioned-throughput-in-mibps"]),
     )
     fleet.clock.advance(60)
-    [changed] = reader.file_systems_by_id([file_system_id]).file_systems
+    [changed] = efs_reader.file_systems_by_id([file_system_id]).file_systems
     assert (changed.throughput_mode, changed.provisioned_mib_s) == ("provisioned", 60)
     assert recommend_mode(changed, load).command is None

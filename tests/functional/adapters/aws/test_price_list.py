@@ -19,12 +19,6 @@ from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, us
 from support.aws.loopback_aws import CannedResponse, loopback_aws
 
 
-@pytest.fixture
-def lab():
-    with Endpoint(LabFleet(LabClock(speed=0), LabSettings())) as endpoint:
-        yield endpoint
-
-
 def prices_of(lab, region):
     return read_prices(lab.client("pricing"), region)
 
@@ -128,22 +122,6 @@ class CannedPriceList:
         ]
         rest = {"NextToken": str(first + 2)} if first + 2 < len(matching) else {}
         return {"PriceList": reported, **rest}
-
-
-@pytest.fixture
-def products(lab):
-    """Every product of us-east-1, as the lab lists them."""
-    reported = []
-    for family in ("Storage", "System Operation", "Provisioned Throughput"):
-        filters = {"productFamily": family, "regionCode": "us-east-1"}
-        answer = lab.client("pricing").get_products(
-            ServiceCode="AmazonEC2",
-            Filters=[
-                {"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()
-            ],
-        )
-        reported += [json.loads(text) for text in answer["PriceList"]]
-    return reported
 
 
 def products_of(products, usage):

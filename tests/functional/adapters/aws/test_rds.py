@@ -1,51 +1,16 @@
 """The reader of databases, with real boto3 before the lab, and before answers that AWS would not give."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from burstlab.fake_aws.faults import Fault
-from burstlab.fake_aws.server import Endpoint
-from burstlab.model.clock import LabClock
 from burstlab.model.database import LabDatabase
-from burstlab.model.fleet import LabFleet
 from burstwatch.adapters.aws.errors import AwsError, FailureKind
 from burstwatch.adapters.aws.rds import RdsReader, parse_database
 from burstwatch.core.rds.storage_options import ValueRange
 from burstwatch.core.rds.storage_recommendation import StorageLoad, recommend_storage
-
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
-
-
-class Failures(dict):
-    def __call__(self, identifier, failure):
-        self[identifier] = failure
-
-
-@pytest.fixture
-def failures():
-    return Failures()
-
-
-@pytest.fixture
-def fleet():
-    return LabFleet(LabClock.manual(START))
-
-
-@pytest.fixture
-def lab(fleet):
-    with Endpoint(fleet) as endpoint:
-        yield endpoint
-
-
-@pytest.fixture
-def client(lab):
-    return lab.client("rds")
-
-
-@pytest.fixture
-def reader(client):
-    return RdsReader(client)
+from support.lab_start import START
 
 
 def add(fleet, identifier="orders", **changes):
@@ -78,7 +43,7 @@ def a_description(identifier="orders", **changes):
     return {key: value for key, value in (facts | changes).items() if value is not None}
 
 
-def test_a_database_is_read_with_everything_that_is_needed(reader, fleet, failures):
+def test_a_database_is_read_with_everything_that_is_needed(rds_reader, fleet, failures):
     add(
         fleet,
         storage_type="gp3",
@@ -90,7 +55,7 @@ def test_a_database_is_read_with_everything_that_is_needed(reader, fleet, failur
         cluster_id="c-1",
         tags={"burstwatch:mode": "observe"},
     )
-    [database] = reader.databases(report_failure=failures)
+    [database] = rds_reader.databases(report_failure=failures)
     assert (database.identifier, database.engine) == ("orders", "oracle-ee")
     assert database.dbi_resource_id.startswith("db-")
     assert (database.storage_type, database.allocated_gib) == ("gp3", 400)
@@ -102,11 +67,11 @@ def test_a_database_is_read_with_everything_that_is_needed(reader, fleet, failur
     assert not failures
 
 
-def test_a_throughput_of_zero_is_one_that_aws_does_not_state(reader, lab, fleet, failures):
+def test_a_throughput_of_zero_is_one_that_aws_does_not_state(rds_reader, lab, fleet, failures):
     add(fleet, storage_type="io1", iops=5_000, allocated_gib=400)
     [described] = lab.client("rds").describe_db_instances()["DBInstances"]
     assert described["StorageThroughput"] == 0
-    [database] = reader.databases(report_failure=failures)
+    [database] = rds_reader.databases(report_failure=failures)
     assert (database.provisioned_iops, database.storage_throughput_mib_s) == (5_000, None)
 
 
@@ -122,53 +87,53 @@ def test_volumes_beside_the_storage_are_noticed(volumes):
     assert not parse_database(a_description(DedicatedLogVolume=False)).has_other_volumes
 
 
-def test_a_storage_operation_in_progress_is_read(reader, client, fleet, failures):
+def test_a_storage_operation_in_progress_is_read(rds_reader, rds, fleet, failures):
     add(fleet)
-    client.modify_db_instance(DBInstanceIdentifier="orders", StorageType="gp3", ApplyImmediately=True)
+    rds.modify_db_instance(DBInstanceIdentifier="orders", StorageType="gp3", ApplyImmediately=True)
     fleet.clock.advance(1_000)
-    [database] = reader.databases(report_failure=failures)
+    [database] = rds_reader.databases(report_failure=failures)
     assert (database.status, database.storage_operation) == ("storage-optimization", "Optimizing")
     assert 0 < database.storage_operation_pct < 100
 
 
-def test_all_pages_are_read(reader, lab, fleet, failures):
+def test_all_pages_are_read(rds_reader, lab, fleet, failures):
     names = [add(fleet, f"db-{number}") for number in range(205)]
     pages = []
-    read = reader.databases(report_failure=failures, on_page=lambda: pages.append(1))
+    read = rds_reader.databases(report_failure=failures, on_page=lambda: pages.append(1))
     assert [database.identifier for database in read] == names
     assert len(pages) == lab.faults.call_counts()["DescribeDBInstances"] == 3
 
 
-def test_many_are_found_by_name_in_batches_and_the_others_are_missing(reader, lab, fleet):
+def test_many_are_found_by_name_in_batches_and_the_others_are_missing(rds_reader, lab, fleet):
     names = [add(fleet, f"db-{number}") for number in range(120)]
-    result = reader.databases_by_name([*names, "gone", "gone"])
+    result = rds_reader.databases_by_name([*names, "gone", "gone"])
     assert [database.identifier for database in result.databases] == names
     assert result.missing == ["gone"]
     assert lab.faults.call_counts()["DescribeDBInstances"] == 2
 
 
-def test_a_renamed_database_is_found_by_the_id_that_it_keeps(reader, client, fleet, failures):
+def test_a_renamed_database_is_found_by_the_id_that_it_keeps(rds_reader, rds, fleet, failures):
     add(fleet)
-    [before] = reader.databases(report_failure=failures)
-    client.modify_db_instance(
+    [before] = rds_reader.databases(report_failure=failures)
+    rds.modify_db_instance(
         DBInstanceIdentifier="orders", NewDBInstanceIdentifier="orders-old", ApplyImmediately=True
     )
-    assert reader.databases_by_name(["orders"]).missing == ["orders"]
-    [renamed] = reader.databases_by_resource_id([before.dbi_resource_id]).databases
+    assert rds_reader.databases_by_name(["orders"]).missing == ["orders"]
+    [renamed] = rds_reader.databases_by_resource_id([before.dbi_resource_id]).databases
     assert renamed.identifier == "orders-old"
 
 
-def test_denied_access_is_one_failure(reader, lab, fleet, failures):
+def test_denied_access_is_one_failure(rds_reader, lab, fleet, failures):
     add(fleet)
     message = "User: arn:aws:iam::1:user/x is not authorized to perform: rds:DescribeDBInstances"
     lab.faults.add(Fault(service="rds", code="AccessDenied", message=message, status=403))
     with pytest.raises(AwsError) as raised:
-        list(reader.databases(report_failure=failures))
+        list(rds_reader.databases(report_failure=failures))
     assert raised.value.failure.kind == FailureKind.REFUSED
     assert "grant rds:DescribeDBInstances to it" in str(raised.value)
-    assert reader.databases_by_name(["orders"]).unread.keys() == {"orders"}
+    assert rds_reader.databases_by_name(["orders"]).unread.keys() == {"orders"}
     with pytest.raises(AwsError):
-        reader.storage_options("orders")
+        rds_reader.storage_options("orders")
 
 
 @pytest.mark.parametrize(
@@ -207,11 +172,11 @@ def test_numbers_that_do_not_apply_are_not_limits_of_0(number, failures):
     assert database.max_allocated_gib is None
 
 
-def test_the_storage_options_have_their_ranges(reader, fleet):
+def test_the_storage_options_have_their_ranges(rds_reader, fleet):
     add(fleet, "small")
     add(fleet, "large", allocated_gib=400)
     small, large = (
-        {option.storage_type: option for option in reader.storage_options(name)}["gp3"]
+        {option.storage_type: option for option in rds_reader.storage_options(name)}["gp3"]
         for name in ("small", "large")
     )
     assert small.iops == small.throughput_mib_s == ()
@@ -239,18 +204,18 @@ def test_an_option_that_makes_no_sense_is_left_out():
 
 
 @pytest.mark.parametrize("gib", [100, 400])
-def test_the_command_that_is_recommended_is_one_that_aws_accepts(reader, client, fleet, failures, gib):
+def test_the_command_that_is_recommended_is_one_that_aws_accepts(rds_reader, rds, fleet, failures, gib):
     add(fleet, allocated_gib=gib)
-    [database] = reader.databases(report_failure=failures)
-    change = recommend_storage(database, StorageLoad(), reader.storage_options("orders"))
+    [database] = rds_reader.databases(report_failure=failures)
+    change = recommend_storage(database, StorageLoad(), rds_reader.storage_options("orders"))
     numbers = {"Iops": change.iops, "StorageThroughput": change.throughput_mib_s}
-    client.modify_db_instance(
+    rds.modify_db_instance(
         DBInstanceIdentifier="orders",
         StorageType="gp3",
         ApplyImmediately=True,
         **{key: value for key, value in numbers.items() if value is not None},
     )
     fleet.clock.advance(100)
-    [changed] = reader.databases(report_failure=failures)
+    [changed] = rds_reader.databases(report_failure=failures)
     assert changed.storage_type == "gp3"
     assert recommend_storage(changed, StorageLoad(), None).reason.startswith("its storage is gp3")

@@ -5,10 +5,7 @@ stored is kept as well, so that reading is tested in a clone without history, to
 """
 
 import json
-import os
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -19,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from burstlab.fake_aws.dynamodb import FakeDynamoDb
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.aws.flip_request import FlipRequest
@@ -35,80 +31,21 @@ from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.location import AwsLocation
 from burstwatch.engine.alert_delivery import deliver
 from support.aws.fake_stack import deploy_stack
-from support.cli_session import CliResult, CliSession, modification_targets, start_lab
-from support.paths import ROOT
+from support.cli_session import CliResult, CliSession, modification_targets
+from support.first_version.old_process import FIRST_VERSION, SUPPORT, TABLE, FirstVersion
 
-FIRST_VERSION = "66f6cb2"
-SUPPORT = ROOT / "tests" / "support" / "first_version"
 RECORDING = SUPPORT / "ledgers.json"
-LEDGER_KINDS = ["sqlite", "dynamodb"]
 
-TABLE = "burstwatch-ledger"
 TOPIC_ARN = "arn:aws:sns:us-east-1:123456789012:alerts"
 CHANNEL = "sns"
 CHANNELS = ["terminal", CHANNEL]
 ANNA = "anna (user/moto)"
 HOST = "i-0123456789abcdef0"
-POLICY = """\
-version: 1
-flip: {cooldown: 4m}
-flip_back: {dwell: 5m, calm_for: 10m}
-windows:
-  nightly: {cron: "0 17 * * *", zone: UTC, duration: 3h}
-"""
 AUTO = {"burstwatch:mode": "auto"}
 PAID = AUTO | {"burstwatch:target": "io1"}
 
 VOLUME_IDS = [f"vol-{number:017x}" for number in range(1, 11)]
 ON_TARGET, RETURNING, UNSENT, HELD, STALLED, IN_WINDOW, CHANGING, SENT, NEVER_SENT, SILENT = VOLUME_IDS
-
-
-class FirstVersion:
-    """A process that runs the code of the first version."""
-
-    def __init__(self, process: subprocess.Popen) -> None:
-        self._process = process
-
-    def __call__(self, command: str, **arguments: Any) -> Any:
-        self._process.stdin.write(json.dumps([command, arguments]) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
-        assert "error" not in answer, answer["error"]
-        return answer["answer"]
-
-
-@pytest.fixture(scope="module")
-def first_version(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("first_version")
-    archive = subprocess.run(
-        ["git", "-C", str(ROOT), "archive", FIRST_VERSION, "lambdas", "lab", "runbooks"],
-        capture_output=True,
-        check=False,
-    )
-    if archive.returncode:
-        pytest.skip(
-            f"the history of this clone does not reach back to {FIRST_VERSION}: git fetch --unshallow"
-        )
-    subprocess.run(["tar", "-x", "-C", str(directory)], input=archive.stdout, check=True)
-    roots = os.pathsep.join(str(directory / root) for root in ("lambdas", "runbooks", "lab"))
-    inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-    environment = inherited | {
-        "PYTHONPATH": roots,
-        "HOME": str(directory),
-        "LOGNAME": "anna",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-    with subprocess.Popen(
-        [sys.executable, str(SUPPORT / "worker.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=directory,
-        env=environment,
-    ) as process:
-        yield FirstVersion(process)
-        process.stdin.close()
-        process.wait(timeout=60)
 
 
 @dataclass
@@ -304,30 +241,6 @@ def read_with_first_version(past: Past) -> dict[str, Any]:
     # it keeps what it does not know of a reading
     waiting = [[*delivery, without_additions(alert)] for *delivery, alert in contents["waiting"]]
     return contents | {"waiting": waiting}
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    return CliSession(tmp_path, monkeypatch, capsys)
-
-
-@pytest.fixture
-def lab(cli):
-    with start_lab(cli, modifying_s=3000, modify_spread=0, modify_minutes_per_tib=6000) as endpoint:
-        endpoint.tables[TABLE] = FakeDynamoDb(table=TABLE)
-        yield endpoint
-
-
-@pytest.fixture
-def policy_path(tmp_path):
-    path = tmp_path / "policy.yaml"
-    path.write_text(POLICY)
-    return path
-
-
-@pytest.fixture(params=LEDGER_KINDS)
-def location(request, tmp_path):
-    return f"sqlite:{tmp_path}/ledger.sqlite" if request.param == "sqlite" else f"dynamodb:{TABLE}"
 
 
 def deliver_today(past: Past) -> list[str]:
@@ -544,7 +457,12 @@ def restore_recording(past: Past) -> None:
 
 
 def test_a_recorded_ledger_of_the_first_version_is_continued(cli, lab, location, policy_path):
-    past = Past(lab, location, policy_path, modifications=json.loads(RECORDING.read_text())["modifications"])
+    past = Past(
+        lab,
+        location,
+        policy_path,
+        modifications=json.loads(RECORDING.read_text())["modifications"],
+    )
     live_with_first_version(past)
     restore_recording(past)
     check_handover(cli, past)

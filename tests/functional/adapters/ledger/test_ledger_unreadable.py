@@ -37,7 +37,7 @@ from support.builders.changes import (
 from support.builders.core_values import a_volume
 from support.builders.flips import a_flip
 from support.builders.states import GROUP_OF_FIELD, GROUPS
-from support.ledger_stores import LEDGER_KINDS, ledger_store
+from support.ledger_stores import ledger_store
 
 REAL_ENTRY = "vol-0123456789abcdef0"
 LATER_S = int(NOW_S) + 3600
@@ -56,13 +56,6 @@ UNREADABLE_BODIES = {
     "another revision": '{"volume_id":"vol-0a","revision":101}',
     "nested too deep": "[" * 100_000,
 }
-
-
-@pytest.fixture(params=LEDGER_KINDS)
-def home(request, tmp_path):
-    with ledger_store(request.param, tmp_path) as place:
-        place.kind = request.param
-        yield place
 
 
 _TABLES = {

@@ -1,10 +1,8 @@
 """What remembers what was sent, in a table as the stack makes it."""
 
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
 
 import pytest
-from moto import mock_aws
 
 from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.adapters.notify.idempotency import (
@@ -15,40 +13,9 @@ from burstwatch.adapters.notify.idempotency import (
     SharedRateLimiter,
 )
 from burstwatch.adapters.notify.slack_webhook import RateLimitedError
-from support.aws.stub_clients import refuse_next_call, stubbed_client
+from support.aws.stub_clients import refuse_next_call
 from support.fake_slack import FakeTime
-from support.ledger_stores import TABLE, make_table
-
-
-@pytest.fixture
-def client():
-    with mock_aws():
-        client = stubbed_client("dynamodb")
-        make_table(client)
-        yield client
-
-
-@pytest.fixture
-def sent_log(client):
-    return SentLog(client, TABLE)
-
-
-class Sends:
-    """Counts what was sent; does ``error`` instead while there is one."""
-
-    def __init__(self):
-        self.count = 0
-        self.error = None
-
-    def __call__(self):
-        if self.error:
-            raise self.error
-        self.count += 1
-
-
-@pytest.fixture
-def send():
-    return Sends()
+from support.ledger_stores import TABLE
 
 
 def permanent_error():
@@ -99,18 +66,6 @@ def test_what_an_invocation_left_half_done_is_sent_when_its_time_is_over(client,
     with pytest.raises(KeyboardInterrupt):
         sent_log.send_once("slack", "a1", kill_process, lease_s=0)
     assert SentLog(client, TABLE).send_once("slack", "a1", send, lease_s=60).status is SendStatus.SENT
-
-
-@pytest.fixture
-def put_one_at_a_time(client, monkeypatch):
-    """DynamoDB looks at the condition and writes in one step; moto does it in two."""
-    lock, put_item = Lock(), client.put_item
-
-    def put_alone(**fields):
-        with lock:
-            return put_item(**fields)
-
-    monkeypatch.setattr(client, "put_item", put_alone)
 
 
 @pytest.mark.usefixtures("put_one_at_a_time")
@@ -164,36 +119,26 @@ def test_a_table_that_is_not_there_stops_no_alert(client, send):
 # Turns
 
 
-@pytest.fixture
-def time():
-    return FakeTime(1_795_197_635.0)
-
-
-@pytest.fixture
-def rate_limiter(client, time):
-    return SharedRateLimiter(client, TABLE, "slack", clock=time, sleep=lambda _: None)
-
-
-def test_functions_share_one_rate_limit(client, time, rate_limiter):
-    other = SharedRateLimiter(client, TABLE, "slack", clock=time, sleep=lambda _: None)
+def test_functions_share_one_rate_limit(client, wall_time, rate_limiter):
+    other = SharedRateLimiter(client, TABLE, "slack", clock=wall_time, sleep=lambda _: None)
     assert [rate_limiter.acquire(30), other.acquire(30), rate_limiter.acquire(30)] == [0.0, 1.0, 2.0]
-    time.now_s += 60
+    wall_time.now_s += 60
     assert other.acquire(30) == 0.0
 
 
 @pytest.mark.usefixtures("put_one_at_a_time")
-def test_ten_concurrent_functions_get_ten_slots(client, time):
+def test_ten_concurrent_functions_get_ten_slots(client, wall_time):
     def claim_slot(_):
-        return SharedRateLimiter(client, TABLE, "slack", clock=time).acquire(30)
+        return SharedRateLimiter(client, TABLE, "slack", clock=wall_time).acquire(30)
 
     with ThreadPoolExecutor(10) as pool:
         assert sorted(pool.map(claim_slot, range(10))) == [float(second) for second in range(10)]
 
 
-def test_a_pause_that_slack_requests_for_one_holds_for_all(client, time, rate_limiter):
+def test_a_pause_that_slack_requests_for_one_holds_for_all(client, wall_time, rate_limiter):
     rate_limiter.acquire(30)
     rate_limiter.back_off(25)
-    other = SharedRateLimiter(client, TABLE, "slack", clock=time, sleep=lambda _: None)
+    other = SharedRateLimiter(client, TABLE, "slack", clock=wall_time, sleep=lambda _: None)
     with pytest.raises(RateLimitedError, match="25 s off"):
         other.acquire(24)
     assert other.acquire(30) == 25.0
@@ -207,16 +152,16 @@ def test_a_slot_too_far_ahead_is_not_taken(rate_limiter):
     assert rate_limiter.acquire(1) == 1.0
 
 
-def test_a_wrong_clock_blocks_no_one_for_long(client, time, rate_limiter):
-    SharedRateLimiter(client, TABLE, "slack", clock=FakeTime(time() + 10**6)).acquire(0)
+def test_a_wrong_clock_blocks_no_one_for_long(client, wall_time, rate_limiter):
+    SharedRateLimiter(client, TABLE, "slack", clock=FakeTime(wall_time() + 10**6)).acquire(0)
     with pytest.raises(RateLimitedError) as exc_info:
         rate_limiter.acquire(30)
     assert exc_info.value.retry_after_s == 3600
 
 
-def test_another_webhook_has_its_own_rate_limit(client, time, rate_limiter):
+def test_another_webhook_has_its_own_rate_limit(client, wall_time, rate_limiter):
     rate_limiter.acquire(30)
-    assert SharedRateLimiter(client, TABLE, "another", clock=time).acquire(30) == 0.0
+    assert SharedRateLimiter(client, TABLE, "another", clock=wall_time).acquire(30) == 0.0
 
 
 @pytest.mark.parametrize("operation", ["GetItem", "PutItem"])

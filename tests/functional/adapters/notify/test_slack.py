@@ -27,11 +27,6 @@ from support.fake_slack import (
 )
 
 
-@pytest.fixture
-def channel(slack, time):
-    return SlackChannel(slack.url, sleep=time.sleep, clock=time)
-
-
 def refusal(channel, alert=None):
     with pytest.raises(ChannelError) as exc_info:
         channel.send(alert or an_alert())

@@ -11,11 +11,6 @@ from burstwatch.adapters.notify.slack_webhook import LocalRateLimiter, RateLimit
 from support.fake_slack import NO_RESPONSE, SECRET
 
 
-@pytest.fixture
-def webhook(slack, time):
-    return SlackWebhook(slack.url, sleep=time.sleep, clock=time)
-
-
 def refusal(webhook, **options):
     with pytest.raises(ChannelError) as exc_info:
         webhook.post({"text": "hello"}, **options)

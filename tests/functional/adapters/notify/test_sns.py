@@ -1,8 +1,6 @@
 import json
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import EndpointConnectionError
 from botocore.stub import Stubber
 from hypothesis import HealthCheck, given, settings
@@ -19,40 +17,9 @@ from support.builders.alerts import (
     an_event_digest,
     event_alerts_of_every_kind,
 )
+from support.fake_delivery import TOPIC
 
-TOPIC = "arn:aws:sns:us-east-1:123456789012:burstwatch-alerts"
 MAX_BYTES = 262_144
-
-
-@pytest.fixture(scope="module")
-def client():
-    return boto3.client(
-        "sns",
-        region_name="us-east-1",
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-        config=Config(retries={"total_max_attempts": 1}),
-    )
-
-
-@pytest.fixture
-def publish(client):
-    """Sends an alert through botocore's own checks of the request; returns that request."""
-
-    def keep(params, **_):
-        published.append(params)
-
-    def send_and_check(alert, topic_arn=TOPIC):
-        with Stubber(client) as stub:
-            stub.add_response("publish", {"MessageId": "1"})
-            SnsChannel(client, topic_arn).send(alert)
-            stub.assert_no_pending_responses()
-        return published[-1]
-
-    published = []
-    client.meta.events.register("provide-client-params.sns.Publish", keep, unique_id="keep")
-    yield send_and_check
-    client.meta.events.unregister("provide-client-params.sns.Publish", unique_id="keep")
 
 
 def message_formats(request):
@@ -255,11 +222,11 @@ def test_a_fifo_topic_keeps_order_per_volume_and_drops_repeats(publish, alert, g
         ("InternalError", False, "try again"),
     ],
 )
-def test_an_error_names_the_next_step(client, code, is_permanent, message):
-    with Stubber(client) as stub:
+def test_an_error_names_the_next_step(sns, code, is_permanent, message):
+    with Stubber(sns) as stub:
         stub.add_client_error("publish", code, "the reason AWS gave\nin two lines")
         with pytest.raises(ChannelError, match=message) as exc_info:
-            SnsChannel(client, TOPIC).send(an_alert())
+            SnsChannel(sns, TOPIC).send(an_alert())
     assert exc_info.value.is_permanent is is_permanent
     assert code in str(exc_info.value)
     assert "\n" not in str(exc_info.value)

@@ -1,11 +1,10 @@
-from datetime import UTC, datetime
 from hashlib import sha256
 
 import pytest
 from botocore.exceptions import ClientError, ConnectTimeoutError
 from moto import mock_aws
 
-from burstlab.fake_aws.dynamodb import FakeDynamoDb, Fault
+from burstlab.fake_aws.dynamodb import Fault
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.adapters.ledger.dynamodb_notes import DynamoKeyValueStore
 from burstwatch.adapters.policy.parameter_store import PolicyParameter, PolicyProblemKind
@@ -14,19 +13,12 @@ from burstwatch.core.errors import LedgerError
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
 from support.aws.stub_clients import stubbed_client
-from support.fake_slack import FakeTime
 from support.ledger_stores import TABLE, dynamodb_client
+from support.policy_function import NAME, PUSHED, FakeSsm, PolicyReaderFunction, policy
 
-NAME = "/burstwatch/prod/policy"
-PUSHED = f"{NAME}-pushed"
 PLACE = AwsLocation(region="us-east-1", account="123456789012")
 NOW_S = 1_795_197_635
 """2026-11-20T18:00:35Z"""
-
-
-def policy(minutes):
-    """A policy that is distinguished from others by when it warns."""
-    return f"version: 1\nlevels:\n  warning_within: {minutes}m\n"
 
 
 def pushed_over(deployed, text):
@@ -34,32 +26,6 @@ def pushed_over(deployed, text):
 
 
 BAD = "version: 1\nlevels:\n  warning_within: soon\nmood: good\n"
-
-
-class FakeSsm:
-    """Parameter Store: text by name, each with the hour in which it was written; or nothing but ``error``."""
-
-    def __init__(self, **texts):
-        self.parameters = {}
-        self.error = None
-        self.calls = 0
-        for name, text in texts.items():
-            self.put({"deployed": NAME, "pushed": PUSHED}[name], text)
-
-    def put(self, name, text, hour=9):
-        self.parameters[name] = (text, datetime(2026, 11, 20, hour, tzinfo=UTC))
-
-    def get_parameters(self, *, Names):  # noqa: N803 - AWS's names
-        self.calls += 1
-        if self.error:
-            raise self.error
-        result = {name: self.parameters[name] for name in Names if name in self.parameters}
-        return {
-            "Parameters": [
-                {"Name": name, "Value": text, "LastModifiedDate": at} for name, (text, at) in result.items()
-            ],
-            "InvalidParameters": [name for name in Names if name not in result],
-        }
 
 
 def access_denied_error():
@@ -71,44 +37,6 @@ def throttled():
     return ClientError(
         {"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}, "GetParameters"
     )
-
-
-@pytest.fixture
-def table():
-    client, table = dynamodb_client(), FakeDynamoDb()
-    table.attach(client)
-    yield table
-    table.detach(client)
-
-
-@pytest.fixture
-def time():
-    return FakeTime()
-
-
-class PolicyReaderFunction:
-    """A function with these parameters, which may be restarted."""
-
-    def __init__(self, ssm, time):
-        self.ssm = ssm
-        self.time = time
-        self.start()
-
-    def start(self):
-        notes = DynamoKeyValueStore(dynamodb_client(), TABLE, sleep=lambda _: None)
-        self.parameter = PolicyParameter(self.ssm, NAME, deployment="prod", store=notes, clock=self.time)
-
-    def read_policy(self, *, after_s=30.0):
-        self.time.now_s += after_s
-        return self.parameter.get_active()
-
-    def minutes(self, **when):
-        return self.read_policy(**when).policy.levels.warning_within.total_seconds() / 60
-
-
-@pytest.fixture
-def function(table, time):
-    return PolicyReaderFunction(FakeSsm(deployed=policy(61)), time)
 
 
 # Which one is in force

@@ -41,12 +41,6 @@ CREATING = {
 }
 
 
-@pytest.fixture
-def lab(checks):
-    with checks.start_lab(modify_minutes_per_tib=60) as endpoint:
-        yield endpoint
-
-
 def crash(checks, *, when=lambda: True):
     """The process ends in the first wait in which the condition holds."""
 
@@ -71,17 +65,17 @@ def test_the_list_names_each_fact_what_is_not_tried_and_that_it_never_ran_on_aws
     assert max(map(len, result.out.splitlines())) <= COLUMNS
 
 
-def test_the_plan_states_price_and_time_on_80_columns_and_creates_nothing(checks, lab):
+def test_the_plan_states_price_and_time_on_80_columns_and_creates_nothing(checks, checks_lab):
     result = checks.run("--dry-run")
 
     assert result.code == 0
     assert "At most $0.3" in result.out
     assert "never run on AWS" in result.out
     assert max(map(len, result.out.splitlines())) <= COLUMNS
-    assert lab.faults.call_counts() == {}
+    assert checks_lab.faults.call_counts() == {}
 
 
-def test_the_plan_as_a_document_has_the_policy_to_grant(checks, lab):
+def test_the_plan_as_a_document_has_the_policy_to_grant(checks, checks_lab):
     document = checks.run("--dry-run", "--json", "--only", "ratio-refusal").document
 
     assert [fact["name"] for fact in document["facts"]] == ["ratio-refusal"]
@@ -91,19 +85,19 @@ def test_the_plan_as_a_document_has_the_policy_to_grant(checks, lab):
     assert checks.run("--list", "--json").document["region"] is None
 
 
-def test_without_confirmation_nothing_is_created(checks, lab):
+def test_without_confirmation_nothing_is_created(checks, checks_lab):
     assert checks.run(answer="no").code == 130
     assert checks.run().code == 2
-    assert leftover_resources(lab) == []
+    assert leftover_resources(checks_lab) == []
     assert checks.run_files() == []
 
 
-def test_what_could_cost_more_than_the_ceiling_is_not_begun(checks, lab):
+def test_what_could_cost_more_than_the_ceiling_is_not_begun(checks, checks_lab):
     result = checks.run("--yes", "--ceiling", "0.1")
 
     assert result.code == 4
     assert "it could cost $0.3" in result.err
-    assert leftover_resources(lab) == []
+    assert leftover_resources(checks_lab) == []
 
 
 def test_all_facts_together_stay_below_a_dollar_in_every_region():
@@ -136,32 +130,32 @@ def test_the_price_is_that_of_all_resources_for_all_the_time():
         (["--report", "no/such/folder", "--yes"], "there is no directory"),
     ],
 )
-def test_invalid_option_combinations_are_usage_errors(checks, lab, arguments, message):
+def test_invalid_option_combinations_are_usage_errors(checks, checks_lab, arguments, message):
     result = checks.run(*arguments)
 
     assert result.code == 2
     assert message in result.err
-    assert leftover_resources(lab) == []
+    assert leftover_resources(checks_lab) == []
 
 
 # -- others' resources
 
 
-def test_foreign_volumes_are_neither_modified_nor_deleted(checks, lab):
-    tagged = add_lab_volume(lab, "mine", tags={TAG: "another-run"})
-    plain = add_lab_volume(lab, "plain")
+def test_foreign_volumes_are_neither_modified_nor_deleted(checks, checks_lab):
+    tagged = add_lab_volume(checks_lab, "mine", tags={TAG: "another-run"})
+    plain = add_lab_volume(checks_lab, "plain")
 
     assert checks.run("--yes", "--only", "quota", "--only", "ratio-refusal").code == 2
     assert checks.run("--yes", "--only", "ratio-refusal", "--only", "zone-filter").code == 0
-    assert {tagged, plain} == {volume.volume_id for volume in lab.fleet}
-    assert modification_targets(lab, tagged) == modification_targets(lab, plain) == []
+    assert {tagged, plain} == {volume.volume_id for volume in checks_lab.fleet}
+    assert modification_targets(checks_lab, tagged) == modification_targets(checks_lab, plain) == []
 
 
-def test_a_volume_that_lost_our_tag_is_not_touched_any_more(checks, lab):
+def test_a_volume_that_lost_our_tag_is_not_touched_any_more(checks, checks_lab):
     terminated = []
 
     def take(stop):
-        for volume in lab.fleet:
+        for volume in checks_lab.fleet:
             if TAG in volume.tags:
                 del volume.tags[TAG]
                 terminated.append(volume.volume_id)
@@ -172,16 +166,16 @@ def test_a_volume_that_lost_our_tag_is_not_touched_any_more(checks, lab):
     fact = find_fact(result.document, "no-op-counts")
     assert fact["outcome"] == "failed"
     assert "it is not touched" in fact["reason"]
-    assert terminated[0] in lab.fleet
+    assert terminated[0] in checks_lab.fleet
 
 
-def test_a_tag_on_what_is_older_than_its_run_deletes_nothing(checks, lab):
+def test_a_tag_on_what_is_older_than_its_run_deletes_nothing(checks, checks_lab):
     """Anyone who may tag volumes, and no more, could have a run delete them."""
-    old = {add_lab_volume(lab, name, minutes=600, tags={TAG: name}) for name in ("mail", "../../shop")}
+    old = {add_lab_volume(checks_lab, name, minutes=600, tags={TAG: name}) for name in ("mail", "../../shop")}
 
     def forge(stop):
         for run in checks.run_files():
-            for volume in lab.fleet:
+            for volume in checks_lab.fleet:
                 if volume.tags["Name"] == "mail":
                     volume.tags[TAG] = run["run_id"]
 
@@ -189,7 +183,7 @@ def test_a_tag_on_what_is_older_than_its_run_deletes_nothing(checks, lab):
     assert checks.run("--yes", "--only", "balance-spacing").code == 0
     cleaned = checks.run("--clean-up", "--yes")
 
-    assert {volume.volume_id for volume in lab.fleet} == old
+    assert {volume.volume_id for volume in checks_lab.fleet} == old
     assert cleaned.code == 1
     assert "carries the tag of no run" in " ".join(cleaned.err.split())
 
@@ -199,9 +193,9 @@ def test_a_tag_on_what_is_older_than_its_run_deletes_nothing(checks, lab):
 
 @pytest.mark.parametrize(("action", "fact"), CREATING.items())
 def test_a_missing_permission_is_reported_with_the_action_to_grant_and_hides_no_other(
-    checks, lab, action, fact
+    checks, checks_lab, action, fact
 ):
-    lab.faults.add(Fault(action=action, code="UnauthorizedOperation", **DENIED))
+    checks_lab.faults.add(Fault(action=action, code="UnauthorizedOperation", **DENIED))
     other = "encrypted-alarm" if fact != "encrypted-alarm" else "ratio-refusal"
 
     result = checks.run("--yes", "--json", "--only", fact, "--only", other)
@@ -212,11 +206,11 @@ def test_a_missing_permission_is_reported_with_the_action_to_grant_and_hides_no_
     assert refused["grant"].endswith(f":{action}")
     assert refused["grant"] in [item for known in FACTS for item in known.actions] + ["ec2:RunInstances"]
     assert find_fact(result.document, other)["outcome"] == "measured"
-    assert leftover_resources(lab) == []
+    assert leftover_resources(checks_lab) == []
 
 
-def test_every_fact_that_needs_the_host_explains_why_it_is_missing(checks, lab):
-    lab.faults.add(Fault(action="RunInstances", code="VPCIdNotSpecified", message="No default VPC"))
+def test_every_fact_that_needs_the_host_explains_why_it_is_missing(checks, checks_lab):
+    checks_lab.faults.add(Fault(action="RunInstances", code="VPCIdNotSpecified", message="No default VPC"))
 
     result = checks.run("--yes", "--json", "--only", "balance-spacing", "--only", "idle-publishes")
 
@@ -225,7 +219,9 @@ def test_every_fact_that_needs_the_host_explains_why_it_is_missing(checks, lab):
     assert all("give --subnet" in fact["reason"] for fact in result.document["facts"])
 
 
-def test_a_fact_that_breaks_or_takes_too_long_leaves_the_others_their_answers(checks, lab, monkeypatch):
+def test_a_fact_that_breaks_or_takes_too_long_leaves_the_others_their_answers(
+    checks, checks_lab, monkeypatch
+):
     def breaks(bench):
         yield 1
         raise ZeroDivisionError
@@ -253,13 +249,13 @@ def test_a_fact_that_breaks_or_takes_too_long_leaves_the_others_their_answers(ch
     }
     assert "ZeroDivisionError" in find_fact(result.document, "breaks")["reason"]
     assert "longer than 30 min" in find_fact(result.document, "never-ends")["reason"]
-    assert leftover_resources(lab) == []
+    assert leftover_resources(checks_lab) == []
 
 
 # -- interrupted, crashed, resumed
 
 
-def test_ctrl_c_removes_everything_and_resume_measures_what_is_left(checks, lab):
+def test_ctrl_c_removes_everything_and_resume_measures_what_is_left(checks, checks_lab):
     crash_free = ("--yes", "--only", "ratio-refusal", "--only", "record-lifetime")
     interrupt_later = iter(range(4))
 
@@ -273,38 +269,38 @@ def test_ctrl_c_removes_everything_and_resume_measures_what_is_left(checks, lab)
 
     assert result.code == 130
     assert "burstctl aws-check --resume" in result.err
-    assert leftover_resources(lab) == []
-    requested = lab.faults.call_counts()["CreateVolume"]
+    assert leftover_resources(checks_lab) == []
+    requested = checks_lab.faults.call_counts()["CreateVolume"]
     second_result = checks.run("--resume", "--yes", "--json")
     assert second_result.code == 0
     assert answers_by_fact(second_result.document) == {
         "record-lifetime": "for 60 min or longer",
         "ratio-refusal": "refused, InvalidParameterValue",
     }
-    assert lab.faults.call_counts()["CreateVolume"] == requested + 1
+    assert checks_lab.faults.call_counts()["CreateVolume"] == requested + 1
     assert checks.run_files()[0]["is_over"] is True
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_ctrl_c_or_the_end_of_the_terminal_removes_the_host_and_its_volumes(checks, lab, number):
+def test_ctrl_c_or_the_end_of_the_terminal_removes_the_host_and_its_volumes(checks, checks_lab, number):
     def press(stop):
-        if len(lab.fleet):
+        if len(checks_lab.fleet):
             checks.actions.remove(press)
             os.kill(os.getpid(), number)
 
     checks.actions.append(press)
 
     assert checks.run("--yes", "--only", "balance-spacing").code == 130
-    assert leftover_resources(lab) == []
-    assert len(lab.fleet) == 0
+    assert leftover_resources(checks_lab) == []
+    assert len(checks_lab.fleet) == 0
 
 
-def test_after_a_crash_another_run_is_refused_and_clean_up_removes_what_is_left(checks, lab):
-    foreign_volume = add_lab_volume(lab, "theirs")
-    crash(checks, when=lambda: len(lab.fleet) > 1)
+def test_after_a_crash_another_run_is_refused_and_clean_up_removes_what_is_left(checks, checks_lab):
+    foreign_volume = add_lab_volume(checks_lab, "theirs")
+    crash(checks, when=lambda: len(checks_lab.fleet) > 1)
     with pytest.raises(SimulatedCrash):
         checks.run("--yes")
-    assert {kind for kind, _ in leftover_resources(lab)} >= {"instance", "volume"}
+    assert {kind for kind, _ in leftover_resources(checks_lab)} >= {"instance", "volume"}
 
     refused = checks.run("--yes")
     assert refused.code == 1
@@ -313,13 +309,13 @@ def test_after_a_crash_another_run_is_refused_and_clean_up_removes_what_is_left(
 
     assert cleaned.code == 0
     assert cleaned.document["runs"][0]["left"] == []
-    assert leftover_resources(lab) == []
-    assert foreign_volume in lab.fleet
+    assert leftover_resources(checks_lab) == []
+    assert foreign_volume in checks_lab.fleet
     assert checks.run("--yes", "--only", "ratio-refusal").code == 0
 
 
 def test_if_the_process_is_killed_at_any_call_the_large_volume_ends_with_its_instance(
-    checks, lab, monkeypatch
+    checks, checks_lab, monkeypatch
 ):
     """A volume of 1,000 GiB that nothing deletes would cost $100 a month."""
     from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
@@ -328,9 +324,9 @@ def test_if_the_process_is_killed_at_any_call_the_large_volume_ends_with_its_ins
 
     def call_and_check(client, operation, parameters):
         answer = make_call(client, operation, parameters)
-        for volume in lab.fleet:
+        for volume in checks_lab.fleet:
             if volume.size_gib >= 1000:
-                owner = volume.attachment and lab.fleet.instances[volume.attachment.instance_id]
+                owner = volume.attachment and checks_lab.fleet.instances[volume.attachment.instance_id]
                 is_owned.append(owner is not None and volume.volume_id in owner.own_volumes)
         return answer
 
@@ -341,20 +337,20 @@ def test_if_the_process_is_killed_at_any_call_the_large_volume_ends_with_its_ins
     assert all(is_owned)
 
 
-def test_the_instance_of_the_large_volume_ends_itself_within_the_time_that_is_priced(checks, lab):
-    crash(checks, when=lambda: len(lab.fleet) > 0)
+def test_the_instance_of_the_large_volume_ends_itself_within_the_time_that_is_priced(checks, checks_lab):
+    crash(checks, when=lambda: len(checks_lab.fleet) > 0)
     with pytest.raises(SimulatedCrash):
         checks.run("--yes", "--only", "large-publishes")
-    [instance] = lab.fleet.instances.values()
+    [instance] = checks_lab.fleet.instances.values()
     [fact] = [item for item in FACTS if item.name == "large-publishes"]
 
     assert f"shutdown -h +{fact.minutes + prices.CLEANUP_MINUTES}" in instance.script
-    lab.fleet.terminate_instance(instance.instance_id)
-    assert len(lab.fleet) == 0
+    checks_lab.fleet.terminate_instance(instance.instance_id)
+    assert len(checks_lab.fleet) == 0
 
 
-def test_after_a_crash_resume_removes_what_is_left_and_goes_on(checks, lab):
-    crash(checks, when=lambda: len(lab.fleet) > 0)
+def test_after_a_crash_resume_removes_what_is_left_and_goes_on(checks, checks_lab):
+    crash(checks, when=lambda: len(checks_lab.fleet) > 0)
     with pytest.raises(SimulatedCrash):
         checks.run("--yes", "--only", "ratio-refusal", "--only", "shown-while-modifying")
 
@@ -365,28 +361,28 @@ def test_after_a_crash_resume_removes_what_is_left_and_goes_on(checks, lab):
         "ratio-refusal": "refused, InvalidParameterValue",
         "shown-while-modifying": "optimizing",
     }
-    assert leftover_resources(lab) == []
+    assert leftover_resources(checks_lab) == []
 
 
-def test_clean_up_from_another_machine_finds_by_tag(checks, lab):
-    crash(checks, when=lambda: len(lab.fleet) > 3)
+def test_clean_up_from_another_machine_finds_by_tag(checks, checks_lab):
+    crash(checks, when=lambda: len(checks_lab.fleet) > 3)
     with pytest.raises(SimulatedCrash):
         checks.run("--yes")
     for path in checks.cli.ledger_path.parent.glob("aws-check-*.json"):
         path.unlink()
 
     assert checks.run("--clean-up", answer="no").code == 130
-    assert leftover_resources(lab) != []
+    assert leftover_resources(checks_lab) != []
     assert checks.run("--clean-up", answer="yes").code == 0
-    assert leftover_resources(lab) == []
+    assert leftover_resources(checks_lab) == []
     assert "nothing with the tag" in checks.run("--clean-up", "--yes").err
 
 
-def test_the_price_of_a_resumed_run_is_that_of_all_its_attempts(checks, lab):
+def test_the_price_of_a_resumed_run_is_that_of_all_its_attempts(checks, checks_lab):
     facts = [fact for fact in FACTS if fact.name in ("balance-spacing", "ratio-refusal")]
     each_usd = Plan(facts=facts).usd
     only = [word for fact in facts for word in ("--only", fact.name)]
-    crash(checks, when=lambda: len(lab.fleet) > 1)
+    crash(checks, when=lambda: len(checks_lab.fleet) > 1)
     with pytest.raises(SimulatedCrash):
         checks.run("--yes", *only)
 
@@ -398,45 +394,45 @@ def test_the_price_of_a_resumed_run_is_that_of_all_its_attempts(checks, lab):
 
     assert result.code == 0
     assert result.document["most_usd"] == pytest.approx(2 * each_usd, abs=1e-3)
-    assert leftover_resources(lab) == []
+    assert leftover_resources(checks_lab) == []
 
 
-def test_clean_up_names_the_permission_without_which_it_finds_no_key(checks, lab):
-    crash(checks, when=lambda: lab.client("kms").list_keys()["Keys"])
+def test_clean_up_names_the_permission_without_which_it_finds_no_key(checks, checks_lab):
+    crash(checks, when=lambda: checks_lab.client("kms").list_keys()["Keys"])
     with pytest.raises(SimulatedCrash):
         checks.run("--yes", "--only", "encrypted-alarm")
     for path in checks.cli.ledger_path.parent.glob("aws-check-*.json"):
         path.unlink()
-    lab.faults.add(Fault(action="ListResourceTags", **(DENIED | {"code": "AccessDeniedException"})))
+    checks_lab.faults.add(Fault(action="ListResourceTags", **(DENIED | {"code": "AccessDeniedException"})))
 
     result = checks.run("--clean-up", "--yes")
 
     assert result.code == 1
     assert "grant kms:ListResourceTags" in " ".join(result.err.split())
-    assert {kind for kind, _ in leftover_resources(lab)} == {"key"}
-    lab.faults.clear()
+    assert {kind for kind, _ in leftover_resources(checks_lab)} == {"key"}
+    checks_lab.faults.clear()
     assert checks.run("--clean-up", "--yes").code == 0
-    assert leftover_resources(lab) == []
+    assert leftover_resources(checks_lab) == []
 
 
-def test_a_key_whose_own_policy_hides_its_tags_keeps_nothing_from_being_removed(checks, lab):
-    foreign_key = lab.client("kms").create_key()["KeyMetadata"]["KeyId"]
-    crash(checks, when=lambda: len(lab.client("kms").list_keys()["Keys"]) > 1)
+def test_a_key_whose_own_policy_hides_its_tags_keeps_nothing_from_being_removed(checks, checks_lab):
+    foreign_key = checks_lab.client("kms").create_key()["KeyMetadata"]["KeyId"]
+    crash(checks, when=lambda: len(checks_lab.client("kms").list_keys()["Keys"]) > 1)
     with pytest.raises(SimulatedCrash):
         checks.run("--yes", "--only", "encrypted-alarm")
     for path in checks.cli.ledger_path.parent.glob("aws-check-*.json"):
         path.unlink()
     denied = DENIED | {"code": "AccessDeniedException", "volume_ids": (foreign_key,)}
-    lab.faults.add(Fault(action="ListResourceTags", **denied))
+    checks_lab.faults.add(Fault(action="ListResourceTags", **denied))
 
     assert checks.run("--clean-up", "--yes").code == 0
-    assert leftover_resources(lab) == [("key", foreign_key)]
+    assert leftover_resources(checks_lab) == [("key", foreign_key)]
 
 
 @pytest.mark.parametrize("then", ["--clean-up", "--resume"])
 @pytest.mark.parametrize(("action", "fact"), CREATING.items())
 def test_a_crash_between_the_intent_and_the_record_of_what_was_created_leaves_nothing(
-    checks, lab, monkeypatch, action, fact, then
+    checks, checks_lab, monkeypatch, action, fact, then
 ):
     """The call is carried out, and the process ends before it sees the answer."""
     from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
@@ -453,38 +449,38 @@ def test_a_crash_between_the_intent_and_the_record_of_what_was_created_leaves_no
         patched.setattr(BaseClient, "_make_api_call", call_and_crash)
         with pytest.raises(SimulatedCrash):
             checks.run("--yes", "--only", fact)
-    assert leftover_resources(lab) != []
+    assert leftover_resources(checks_lab) != []
 
     assert checks.run(then, "--yes").code == 0
-    assert leftover_resources(lab) == []
+    assert leftover_resources(checks_lab) == []
 
 
 @pytest.mark.parametrize(("action", "fact"), CREATING.items())
-def test_a_lost_answer_leaves_nothing_behind(checks, lab, action, fact):
-    lab.faults.add(Fault(action=action, kind="reset", after_effect=True, times=1))
+def test_a_lost_answer_leaves_nothing_behind(checks, checks_lab, action, fact):
+    checks_lab.faults.add(Fault(action=action, kind="reset", after_effect=True, times=1))
 
     assert checks.run("--yes", "--only", fact).code == 0
-    assert leftover_resources(lab) == []
+    assert leftover_resources(checks_lab) == []
 
 
-def test_what_cannot_be_removed_is_named_and_the_next_clean_up_removes_it(checks, lab):
-    lab.faults.add(Fault(action="DeleteVolume", code="UnauthorizedOperation", **DENIED))
+def test_what_cannot_be_removed_is_named_and_the_next_clean_up_removes_it(checks, checks_lab):
+    checks_lab.faults.add(Fault(action="DeleteVolume", code="UnauthorizedOperation", **DENIED))
 
     result = checks.run("--yes", "--json", "--only", "ratio-refusal")
 
     assert result.code == 1
     assert [item["kind"] for item in result.document["left"]] == ["volume"]
     assert "fix: try again with burstctl aws-check --clean-up" in result.err
-    lab.faults.clear()
+    checks_lab.faults.clear()
     assert checks.run("--clean-up", "--yes").code == 0
-    assert leftover_resources(lab) == []
+    assert leftover_resources(checks_lab) == []
 
 
-def test_on_a_full_disk_nothing_more_is_created_and_everything_is_removed(checks, lab):
+def test_on_a_full_disk_nothing_more_is_created_and_everything_is_removed(checks, checks_lab):
     written = run_file.write_atomically
 
     def raise_disk_full(path, content):
-        if lab.faults.call_counts().get("CreateVolume", 0) > 1:
+        if checks_lab.faults.call_counts().get("CreateVolume", 0) > 1:
             raise WriteError(f"{path} could not be written (No space left on device)")
         written(path, content)
 
@@ -494,11 +490,11 @@ def test_on_a_full_disk_nothing_more_is_created_and_everything_is_removed(checks
 
     assert result.code == 1
     assert "No space left on device" in result.err
-    assert lab.faults.call_counts()["CreateVolume"] == 2
-    assert leftover_resources(lab) == []
+    assert checks_lab.faults.call_counts()["CreateVolume"] == 2
+    assert leftover_resources(checks_lab) == []
 
 
-def test_another_process_in_the_region_is_refused(checks, lab):
+def test_another_process_in_the_region_is_refused(checks, checks_lab):
     results = []
 
     def run_another(stop):
@@ -512,11 +508,11 @@ def test_another_process_in_the_region_is_refused(checks, lab):
     assert "another burstctl aws-check is running" in results[0].err
 
 
-def test_a_run_of_another_account_is_not_touched(checks, lab):
+def test_a_run_of_another_account_is_not_touched(checks, checks_lab):
     crash(checks)
     with pytest.raises(SimulatedCrash):
         checks.run("--yes", "--only", "ratio-refusal")
-    lab.account.arn = "arn:aws:sts::999999999999:user/other"
+    checks_lab.account.arn = "arn:aws:sts::999999999999:user/other"
 
     for arguments in (["--resume", "--yes"], ["--clean-up", "--yes"]):
         result = checks.run(*arguments)
@@ -524,37 +520,37 @@ def test_a_run_of_another_account_is_not_touched(checks, lab):
         assert "999999999999" in result.err
 
 
-def test_what_aws_does_not_show_yet_is_removed_once_it_does(checks, lab):
+def test_what_aws_does_not_show_yet_is_removed_once_it_does(checks, checks_lab):
     def press(stop):
-        if len(lab.fleet):
+        if len(checks_lab.fleet):
             checks.actions.remove(press)
-            lab.faults.add(Fault(action="DescribeVolumes", code="InvalidVolume.NotFound", times=2))
+            checks_lab.faults.add(Fault(action="DescribeVolumes", code="InvalidVolume.NotFound", times=2))
             os.kill(os.getpid(), signal.SIGINT)
 
     checks.actions.append(press)
 
     assert checks.run("--yes", "--only", "record-lifetime").code == 130
-    assert leftover_resources(lab) == []
+    assert leftover_resources(checks_lab) == []
 
 
 @pytest.mark.parametrize(("home", "code"), [("us-east-1", 0), ("eu-west-1", 1)])
-def test_clean_up_leaves_a_run_of_another_region_to_that_region(checks, lab, home, code):
+def test_clean_up_leaves_a_run_of_another_region_to_that_region(checks, checks_lab, home, code):
     """A role is seen from every Region, and what else the run has left is not."""
-    crash(checks, when=lambda: len(lab.fleet) > 0)
+    crash(checks, when=lambda: len(checks_lab.fleet) > 0)
     with pytest.raises(SimulatedCrash):
         checks.run("--yes", "--only", "record-lifetime")
     [before] = checks.run_files()
-    lab.client("iam").create_role(
+    checks_lab.client("iam").create_role(
         RoleName="left",
         Path=f"/burstwatch-aws-check/{home}/",
         AssumeRolePolicyDocument="{}",
         Tags=[{"Key": TAG, "Value": before["run_id"]}],
     )
-    leftovers = leftover_resources(lab)
+    leftovers = leftover_resources(checks_lab)
 
     result = checks.run("--clean-up", "--yes", "--region", "eu-west-1")
 
-    assert (result.code, checks.run_files(), leftover_resources(lab)) == (code, [before], leftovers)
+    assert (result.code, checks.run_files(), leftover_resources(checks_lab)) == (code, [before], leftovers)
     assert (
         "is of us-east-1, account 123456789012. fix: clean up there" in " ".join(result.err.split())
     ) is bool(code)
@@ -568,33 +564,13 @@ def test_clean_up_leaves_a_run_of_another_region_to_that_region(checks, lab, hom
         ("attach-while-modifying", "RequestLimitExceeded"),
     ],
 )
-def test_an_aws_error_is_not_an_answer(checks, lab, fact, code):
+def test_an_aws_error_is_not_an_answer(checks, checks_lab, fact, code):
     action = "AttachVolume" if fact == "attach-while-modifying" else "ModifyVolume"
-    lab.faults.add(Fault(action=action, code=code, message="Sorry."))
+    checks_lab.faults.add(Fault(action=action, code=code, message="Sorry."))
 
     result = checks.run("--yes", "--json", "--only", fact)
 
     assert (find_fact(result.document, fact)["outcome"], result.code) == ("failed", 3)
-
-
-@pytest.fixture
-def late_records(monkeypatch):
-    """After each ModifyVolume, DescribeVolumesModifications repeats its answer from before for two looks."""
-    from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
-
-    make_call, before, stale = BaseClient._make_api_call, {}, []
-
-    def call(client, operation, parameters):
-        answer = make_call(client, operation, parameters)
-        if operation == "ModifyVolume":
-            stale[:] = [before.get("answer", answer | {"VolumesModifications": []})] * 2
-        if operation == "DescribeVolumesModifications":
-            if stale:
-                return stale.pop()
-            before["answer"] = answer
-        return answer
-
-    monkeypatch.setattr(BaseClient, "_make_api_call", call)
 
 
 @pytest.mark.parametrize(
@@ -606,11 +582,13 @@ def late_records(monkeypatch):
     ],
 )
 @pytest.mark.usefixtures("late_records")
-def test_a_record_of_the_modification_before_is_not_taken_for_this_one(checks, lab, fact, answer):
+def test_a_record_of_the_modification_before_is_not_taken_for_this_one(checks, checks_lab, fact, answer):
     assert checks.answer(fact) == answer
 
 
-def test_times_of_a_modification_are_not_those_of_the_one_before(checks, lab, late_records, monkeypatch):
+def test_times_of_a_modification_are_not_those_of_the_one_before(
+    checks, checks_lab, late_records, monkeypatch
+):
     round_trips, judge = [], balance_after_return.reach_verdict
     monkeypatch.setattr(
         balance_after_return,
@@ -623,7 +601,7 @@ def test_times_of_a_modification_are_not_those_of_the_one_before(checks, lab, la
     assert round_trips[-1].return_started_at_s > round_trips[-1].arrived_at_s
 
 
-def test_a_record_that_one_look_does_not_show_is_not_gone(checks, lab, monkeypatch):
+def test_a_record_that_one_look_does_not_show_is_not_gone(checks, checks_lab, monkeypatch):
     from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
 
     make_call, completed = BaseClient._make_api_call, []
@@ -641,7 +619,7 @@ def test_a_record_that_one_look_does_not_show_is_not_gone(checks, lab, monkeypat
     assert checks.answer("record-lifetime") == "for 60 min or longer"
 
 
-def test_an_unreadable_run_file_is_named(checks, lab):
+def test_an_unreadable_run_file_is_named(checks, checks_lab):
     path = checks.cli.ledger_path.parent / "aws-check-20261120t180000z-0000.json"
     path.parent.mkdir(parents=True)
     path.write_text("{")
@@ -656,7 +634,7 @@ def test_an_unreadable_run_file_is_named(checks, lab):
 # -- the report
 
 
-def test_the_report_names_neither_account_nor_people_unless_requested(checks, lab):
+def test_the_report_names_neither_account_nor_people_unless_requested(checks, checks_lab):
     message = "User: arn:aws:sts::123456789012:assumed-role/Admin/jane is not authorized to perform:"
     denied = Fault(
         action="CreateVolume",
@@ -664,7 +642,7 @@ def test_the_report_names_neither_account_nor_people_unless_requested(checks, la
         status=403,
         message=f"{message} ec2:CreateVolume. Encoded authorization failure message: AbC_dEf",
     )
-    lab.faults.add(denied)
+    checks_lab.faults.add(denied)
     checks.run("--yes", "--report", "shared", "--only", "ratio-refusal")
     checks.run("--yes", "--report", "private", "--only", "ratio-refusal", "--with-account")
 
@@ -677,9 +655,9 @@ def test_the_report_names_neither_account_nor_people_unless_requested(checks, la
         assert document["account"] == ("123456789012" if is_private else None)
 
 
-def test_the_report_names_no_account_of_others_and_no_request(checks, lab):
+def test_the_report_names_no_account_of_others_and_no_request(checks, checks_lab):
     output = "key arn:aws:kms:us-east-1:210987654321:key/a of 210987654321 (Request ID: 7a62c49f-347e)"
-    lab.faults.add(Fault(action="CreateVolume", code="Odd", message=output))
+    checks_lab.faults.add(Fault(action="CreateVolume", code="Odd", message=output))
     checks.run("--yes", "--report", "shared", "--only", "ratio-refusal")
 
     for ending in ("json", "md"):
@@ -689,7 +667,7 @@ def test_the_report_names_no_account_of_others_and_no_request(checks, lab):
         assert "7a62c49f" not in text
 
 
-def test_serve_as_takes_the_report_and_lists_what_it_could_not_take(checks, lab, tmp_path):
+def test_serve_as_takes_the_report_and_lists_what_it_could_not_take(checks, checks_lab, tmp_path):
     checks.measure("ratio-refusal")
     from burstlab.serve.measured_settings import settings_from_report  # noqa: PLC0415
 

@@ -13,7 +13,6 @@ from burstctl.doctor.check_ledger import judge_file
 from burstctl.doctor.check_permissions import READS, Importance
 from burstctl.doctor.finding import CheckStatus
 from burstlab.fake_aws.faults import Fault
-from burstlab.fake_aws.slack import SlackReceiver
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.flip_state import Hold, ModificationUse
@@ -23,7 +22,6 @@ from support.builders.states import build_state
 from support.cli_session import (
     ROOT,
     START,
-    CliSession,
     add_calm,
     add_lab_volume,
     count_modify_calls,
@@ -31,14 +29,6 @@ from support.cli_session import (
     start_lab,
 )
 from support.doctor_findings import READ_PERMISSIONS, deny, findings_for, single_finding
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    session = CliSession(tmp_path, monkeypatch, capsys)
-    session.set(LOGNAME="anna")
-    return session
-
 
 AUTO = {"burstwatch:mode": "auto"}
 NOW_S = int(START.timestamp())
@@ -534,21 +524,14 @@ def test_quotas_that_may_not_be_seen_are_not_known(cli, lab):
 # Slack and the topic
 
 
-@pytest.fixture
-def slack(cli):
-    with SlackReceiver() as receiver:
-        cli.set(BURSTWATCH_SLACK_WEBHOOK=receiver.url)
-        yield receiver
-
-
-def test_slack_is_checked_without_posting(cli, lab, slack):
+def test_slack_is_checked_without_posting(cli, lab, webhook):
     result = cli.run("doctor", "--json")
 
     assert single_finding(result, "slack")["seen"] == (
         "reached; the webhook is valid: it refused an empty message (no_text)"
     )
-    assert slack.messages == []
-    assert slack.url not in result.out + result.err
+    assert webhook.messages == []
+    assert webhook.url not in result.out + result.err
 
 
 def test_an_invalid_webhook_address_or_one_without_a_server(cli, lab):

@@ -1,94 +1,18 @@
 """burstctl doctor with a deployed stack: does it run, do its alerts arrive, and what fixes it if not."""
 
 import os
-from urllib.request import Request, urlopen
 
 import pytest
 
 from burstctl.doctor import check_stack as doctoring_stack
-from burstwatch.core.ledger.ledger import TickKind
+from support.aws.doctored_stack import alarm, clear_parameters, reset, schedule
 from support.aws.fake_cloudformation import fake_cloudformation
 from support.aws.fake_stack import DEFAULT_POLICY, deploy_stack, push_policy
-from support.cli_session import START, CliSession, add_calm, modification_targets
+from support.cli_session import add_calm, modification_targets
 from support.doctor_findings import READ_PERMISSIONS, deny, findings_for, single_finding
 from support.paths import ROOT
 
-NOW_S = int(START.timestamp())
-ROLE = "arn:aws:iam::123456789012:role/r"
 AUTO = {"burstwatch:mode": "auto"}
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    session = CliSession(tmp_path, monkeypatch, capsys)
-    session.set(LOGNAME="anna")
-    return session
-
-
-@pytest.fixture
-def cloudformation(cli, lab):
-    """What is deployed, all of it well: to be broken by a test."""
-    clear_parameters(lab)
-    ledger = deploy_stack(lab)
-    for kind in TickKind:
-        roster = frozenset({1}) if kind is TickKind.SWEEP else None
-        ledger.complete_tick(kind, NOW_S - 60, fleet_fingerprints=roster)
-    with fake_cloudformation() as created:
-        cli.set(AWS_ENDPOINT_URL_CLOUDFORMATION=created.url, AWS_ENDPOINT_URL_LAMBDA=created.url)
-        scheduler, sqs, sns = (lab.client(item) for item in ("scheduler", "sqs", "sns"))
-        for name in ("Sweep", "Focus"):
-            schedule(scheduler, f"burstwatch-{name}", "burstwatch-Watch", "create_schedule")
-        schedule(scheduler, "burstwatch-eu-Focus", "burstwatch-eu-Watch", "create_schedule")
-        for output in ("FailedEventsQueue", "UndeliveredQueue", "DeadFlipsQueue"):
-            created.outputs[output] = sqs.create_queue(QueueName=output)["QueueUrl"]
-        topic_arn = sns.create_topic(Name="burstwatch")["TopicArn"]
-        sns.subscribe(TopicArn=topic_arn, Protocol="email", Endpoint="oncall@example.com")
-        alarm(lab, "burstwatch-WatchdogSilent", "OK")
-        try:
-            yield created
-        finally:
-            reset(lab)
-
-
-def clear_parameters(lab):
-    """What other tests made; and what moto takes long to load is loaded before anything is timed."""
-    reset(lab)
-    lab.client("secretsmanager").list_secrets()
-    lab.client("scheduler").list_schedules()
-    lab.client("cloudwatch").describe_alarms()
-    lab.client("sqs").list_queues()
-    lab.client("sns").list_topics()
-
-
-def reset(lab):
-    """moto's memory is that of the process, and of every test in it."""
-    urlopen(Request(f"{lab.url}/moto-api/reset", method="POST"), timeout=60).close()
-
-
-def schedule(scheduler, name, function, call, state="ENABLED"):
-    arn = f"arn:aws:lambda:us-east-1:123456789012:function:{function}"
-    getattr(scheduler, call)(
-        Name=name,
-        ScheduleExpression="rate(1 minute)",
-        FlexibleTimeWindow={"Mode": "OFF"},
-        Target={"Arn": arn, "RoleArn": ROLE},
-        State=state,
-    )
-
-
-def alarm(lab, name, state):
-    cloudwatch = lab.client("cloudwatch")
-    cloudwatch.put_metric_alarm(
-        AlarmName=name,
-        ComparisonOperator="LessThanThreshold",
-        EvaluationPeriods=1,
-        MetricName="Invocations",
-        Namespace="AWS/Lambda",
-        Period=60,
-        Statistic="Sum",
-        Threshold=1,
-    )
-    cloudwatch.set_alarm_state(AlarmName=name, StateValue=state, StateReason="it hardly runs")
 
 
 def test_a_healthy_stack_and_what_is_queried_about_it(cli, lab, cloudformation):

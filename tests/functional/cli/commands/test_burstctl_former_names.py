@@ -8,22 +8,7 @@ from support.cli_session import START
 HINT = "fix: the database that had it is named db:orders-old now"
 
 
-@pytest.fixture
-def orders(cli, lab):
-    """A database that the ledger remembers as ``orders``."""
-    (cli.directory / "policy.yaml").write_text("version: 1\nresources: {rds: {watch: true}}\n")
-    lab.fleet.databases.add(LabDatabase(identifier="orders", load="steady:3000", starts_at=START))
-    cli.run("watch", "--once")
-
-
-@pytest.fixture(params=["before the next pass", "after it"])
-def renamed(request, cli, lab, orders):
-    lab.fleet.databases.rename("orders", "orders-old")
-    if request.param == "after it":
-        cli.run("watch", "--once")
-
-
-@pytest.mark.usefixtures("renamed")
+@pytest.mark.usefixtures("renamed_orders")
 @pytest.mark.parametrize(
     "command",
     [
@@ -42,7 +27,7 @@ def test_the_present_name_is_the_next_step(cli, command):
     assert result.code == 2
 
 
-@pytest.mark.usefixtures("renamed")
+@pytest.mark.usefixtures("renamed_orders")
 def test_explain_of_the_former_id_names_the_present_one(cli):
     result = cli.run("explain", "db:orders")
     assert "error: no database db:orders in us-east-1" in result.err
@@ -51,14 +36,14 @@ def test_explain_of_the_former_id_names_the_present_one(cli):
     assert result.code == 1
 
 
-def test_a_database_that_was_renamed_twice_has_its_last_name(cli, lab, orders):
+def test_a_database_that_was_renamed_twice_has_its_last_name(cli, lab, remembered_orders):
     for old, new in (("orders", "orders-old"), ("orders-old", "orders-older")):
         lab.fleet.databases.rename(old, new)
         cli.run("watch", "--once")
     assert "is named db:orders-older now" in cli.run("explain", "orders").err
 
 
-@pytest.mark.usefixtures("renamed")
+@pytest.mark.usefixtures("renamed_orders")
 def test_a_database_that_was_deleted_has_no_name(cli, lab):
     lab.fleet.databases.remove("orders-old")
     error = cli.run("explain", "orders").err
@@ -66,7 +51,7 @@ def test_a_database_that_was_deleted_has_no_name(cli, lab):
     assert "fix: burstctl assess lists the names and IDs" in error
 
 
-@pytest.mark.usefixtures("orders")
+@pytest.mark.usefixtures("remembered_orders")
 def test_a_name_that_another_database_has_now_means_that_one(cli, lab):
     lab.fleet.databases.rename("orders", "orders-old")
     cli.run("watch", "--once")

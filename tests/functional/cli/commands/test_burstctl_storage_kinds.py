@@ -10,38 +10,9 @@ from burstlab.model.database import LabDatabase
 from burstlab.model.file_system import LabFileSystem
 from support.cli_session import START, add_lab_volume
 
-PAST = timedelta(hours=6)
 WATCHING = "version: 1\nresources:\n  efs: {watch: true}\n  rds: {watch: true}\n"
 
-
-@pytest.fixture
-def home(lab):
-    """58 GiB in Standard that lose 37 MiB/s, 6 % an hour: 80 % at noon, 45 % at 17:50."""
-    load = "steady:240@256%50"  # 60 MiB/s, of which a third of the half that is read is metered: 40 MiB/s
-    return lab.fleet.file_systems.add(
-        LabFileSystem(
-            size_gib=58, load=load, balance_pct=80, starts_at=START - PAST, tags={"Name": "shared-home"}
-        )
-    )
-
-
-@pytest.fixture
-def orders(lab):
-    """100 GiB of gp2 at 2,500 operations a second for the last half hour: 26.7 % at 18:00."""
-    lab.fleet.databases.add(
-        LabDatabase(
-            identifier="orders",
-            load="steady:2500@16%30",
-            starts_at=START - timedelta(minutes=30),
-            balance_pct=100,
-        )
-    )
-    return "db:orders"
-
-
-@pytest.fixture(autouse=True)
-def _policy(cli):
-    (cli.directory / "policy.yaml").write_text(WATCHING)
+pytestmark = pytest.mark.policy_file(WATCHING)
 
 
 def ledger_of(cli):
@@ -208,7 +179,7 @@ def test_io1_storage_does_not_hide_the_empty_credits_of_the_class(cli, lab):
 
 def test_a_small_file_system_is_shown_with_the_rate_that_efs_leaves_to_it(cli, lab):
     lab.fleet.file_systems.add(
-        LabFileSystem(size_gib=10, load="steady:240@256", balance_pct=0, starts_at=START - PAST)
+        LabFileSystem(size_gib=10, load="steady:240@256", balance_pct=0, starts_at=START - timedelta(hours=6))
     )
     assessed = " ".join(cli.run("assess").out.split())
     cli.run("report", "--html", "page.html", "--last", "1h")

@@ -8,15 +8,10 @@ import pytest
 from burstlab.model.database import LabDatabase
 from support.cli_session import INSTANCE, START, add_draining_instance, add_lab_instance
 
+pytestmark = pytest.mark.usefixtures("unknown_limits")
+
+
 RULE = "its balance is judged by AWS's rule that a full bucket lasts 30 min at least"
-
-
-@pytest.fixture(autouse=True)
-def _no_limits(cli, monkeypatch):
-    monkeypatch.setattr("burstwatch.adapters.aws.ec2.parse_ebs_limits", lambda _description: None)
-    (cli.directory / "policy.yaml").write_text(
-        "version: 1\nresources:\n  ebs: {watch: false}\n  instance: {watch: true}\n  rds: {watch: true}\n"
-    )
 
 
 def on_one_line(result):

@@ -1,27 +1,15 @@
 """What burstctl says of file systems and databases that it may not read, or that another command is for."""
 
-from datetime import timedelta
-
 import pytest
 
 from burstlab.fake_aws.faults import Fault
-from burstlab.model.database import LabDatabase
-from burstlab.model.file_system import LabFileSystem
-from support.cli_session import START, add_draining_instance
+from support.cli_session import add_draining_instance
 
-PAST = timedelta(hours=1)
 WATCHING = "version: 1\nresources:\n  efs: {watch: true}\n  rds: {watch: true}\n"
+
+pytestmark = [pytest.mark.usefixtures("two_databases_and_a_file_system"), pytest.mark.policy_file(WATCHING)]
+
 USER = "arn:aws:iam::123456789012:user/anna"
-
-
-@pytest.fixture(autouse=True)
-def _resources(cli, lab):
-    (cli.directory / "policy.yaml").write_text(WATCHING)
-    for name in ("big", "small"):
-        lab.fleet.databases.add(
-            LabDatabase(identifier=name, instance_class="db.m5.large", starts_at=START - PAST)
-        )
-    lab.fleet.file_systems.add(LabFileSystem(size_gib=58, starts_at=START - PAST, tags={"Name": "home"}))
 
 
 def deny(lab, action):

@@ -29,16 +29,8 @@ from support.cli_session import (
     add_lab_volume,
     add_warning,
     modification_targets,
-    start_lab,
 )
 from support.waiting import wait_until
-
-
-@pytest.fixture
-def fast_lab(cli):
-    """Ten minutes of the lab pass in a second."""
-    with start_lab(cli, speed=600) as endpoint:
-        yield endpoint
 
 
 def test_once_evaluates_records_and_alerts(cli, lab):

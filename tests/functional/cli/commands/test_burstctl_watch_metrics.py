@@ -27,7 +27,6 @@ from burstwatch.core.ebs.volume_ceiling import VolumeCeiling
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.instances.instance_buckets import INSTANCE_IO
 from burstwatch.core.ledger.flip_state import FlipStatus, Hold
-from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.watch.fleet_summary import FleetSummary
 from burstwatch.core.watch.pass_report import PassReport
@@ -54,13 +53,6 @@ from support.waiting import wait_until
 PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
 HOSTILE = 'x"} 1\nburstwatch_volumes{level="ok"} 666\n\\" \u202e<script>' + "w" * 300
 ADDRESS = re.compile(r"metrics: (http://\S+)")
-
-
-@pytest.fixture
-def collector():
-    standing = FleetCollector(version="1.2.3")
-    standing.start_watch(AwsLocation(region="us-east-1", account="111122223333"), acts=True)
-    return standing
 
 
 def a_finished_pass(*decisions, now="12:00", result=PassStatus.COMPLETE, **facts):

@@ -1,12 +1,11 @@
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
-
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+from support.lab_start import START
 
 
 def a_fleet(**chosen):

@@ -1,5 +1,3 @@
-from datetime import UTC, datetime
-
 import pytest
 
 from burstlab.model.aws_error import AwsError
@@ -13,8 +11,8 @@ from burstlab.model.database import (
     StorageRequest,
 )
 from burstlab.model.fleet import LabFleet, LabSettings
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 HOUR = 3_600
 
 

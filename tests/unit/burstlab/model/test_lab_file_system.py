@@ -1,4 +1,4 @@
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -6,8 +6,8 @@ from burstlab.model.aws_error import AwsError
 from burstlab.model.clock import LabClock
 from burstlab.model.file_system import FileSystemError, LabFileSystem
 from burstlab.model.fleet import LabFleet, LabSettings
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 MIB, TIB = 2**20, 2**40
 FULL_BURST = "steady:400@256%0"  # 100 MiB/s written
 

@@ -11,8 +11,8 @@ from burstlab.model.fleet import FleetError, LabFleet, LabInstance, LabSettings
 from burstlab.model.fleet_file import FleetFileError, read_fleet
 from burstlab.model.loads.load import Cycle
 from burstlab.model.volume import LabVolume
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 START_S = int(START.timestamp())
 
 

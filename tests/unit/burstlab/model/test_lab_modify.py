@@ -3,7 +3,7 @@
 With ``TEN_S_A_PERCENT`` a 100 GiB volume is 60 s in modifying and 1,000 s in optimizing, 10 s a percent.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -13,8 +13,8 @@ from burstlab.model.clock import LabClock
 from burstlab.model.fleet import FleetError, LabFleet, LabSettings
 from burstlab.model.modification import Modification, VolumeSpec
 from burstlab.model.volume import LabVolume
+from support.lab_start import START
 
-START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 START_S = int(START.timestamp())
 TEN_S_A_PERCENT = {"modifying_s": 60, "modify_minutes_per_tib": 1024 / 6, "modify_spread": 0}
 OPTIMIZING_S, COMPLETED_S = 60, 1_060

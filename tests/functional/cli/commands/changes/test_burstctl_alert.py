@@ -5,38 +5,15 @@ from contextlib import contextmanager
 
 import pytest
 from moto.sns.models import sns_backends
-from moto.sqs.models import sqs_backends
 
 from burstwatch.adapters.notify.message import parse_message
 from support.aws.fake_cloudformation import fake_cloudformation
 from support.aws.fake_stack import deploy_stack
-from support.cli_session import CliSession
+from support.cli_session import ACCOUNT
 from support.doctor_findings import deny, findings_for, single_finding
-from support.fake_slack import SECRET, start_fake_slack, visible_text
+from support.fake_slack import SECRET, visible_text
 
-ACCOUNT = "123456789012"
 TOPIC = f"arn:aws:sns:us-east-1:{ACCOUNT}:burstwatch"
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    session = CliSession(tmp_path, monkeypatch, capsys)
-    session.set(LOGNAME="anna")
-    return session
-
-
-@pytest.fixture
-def slack():
-    with start_fake_slack() as fake:
-        yield fake
-
-
-@pytest.fixture
-def topics(lab):
-    """Topics and queues of this test alone: moto keeps them for as long as the process lives."""
-    yield lab.client("sns")
-    for backend in (*sns_backends[ACCOUNT].values(), *sqs_backends[ACCOUNT].values()):
-        backend.reset()
 
 
 @contextmanager

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from burstctl.cli.options import Options
-from burstctl.cli.signals import StopSignal
 from burstctl.context.context import open_modifying
 from burstctl.context.on_demand_pass import evaluate_fleet
-from burstctl.experiment import runner, waiting
+from burstctl.experiment import runner
 from burstctl.experiment.journal import JournalError, JournalStore, Stage
 from burstctl.experiment.preflight import ExperimentRequest, run_preflight
 from burstctl.main import main
@@ -19,11 +18,9 @@ from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import LabVolume
 from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
-from burstwatch.wiring.settings import Clock
 from support.aws.fake_stack import deploy_stack
 from support.cli_session import (
     START,
-    CliSession,
     add_lab_volume,
     count_modify_calls,
     modification_targets,
@@ -31,61 +28,11 @@ from support.cli_session import (
 )
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.lab_settings(modify_minutes_per_tib=30)
+
+
 COMMAND = ("experiment", "credit-reset")
 COLUMNS = 80
-
-
-class FakeSleep:
-    """What happens while the command waits: the lab's time goes by, and perhaps something else."""
-
-    def __init__(self, lab):
-        self.lab = lab
-        self.count = 0
-        self.actions = []
-
-    def sleep(self, stop, seconds):
-        self.count += 1
-        self.lab.clock.advance(seconds)
-        for action in list(self.actions):
-            action(stop)
-
-    def run_once(self, condition, action):
-        """The deed is done after the first nap when the condition holds."""
-
-        def check(stop):
-            if condition():
-                self.actions.remove(check)
-                action(stop)
-
-        self.actions.append(check)
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    session = CliSession(tmp_path, monkeypatch, capsys)
-    session.set(LOGNAME="anna")
-    return session
-
-
-@pytest.fixture
-def lab(cli):
-    with start_lab(cli, modify_minutes_per_tib=30) as endpoint:
-        yield endpoint
-
-
-@pytest.fixture
-def fake_sleep(lab, monkeypatch):
-    """It looks less often than it does in earnest, and no time is slept through."""
-    created = FakeSleep(lab)
-    monkeypatch.setitem(waiting.MAX_SLEEP_S, Clock.ENDPOINT, 3600.0)
-    monkeypatch.setattr(runner, "_POLL_INTERVAL_S", 600)
-    monkeypatch.setattr(runner, "_SLOW_POLL_INTERVAL_S", 3600)
-
-    def sleep_and_check(stop, seconds):
-        created.sleep(stop, seconds)
-
-    monkeypatch.setattr(StopSignal, "wait", sleep_and_check)
-    return created
 
 
 def add_spare(lab, name="spare", load="steady:20", **fields) -> str:

@@ -17,7 +17,6 @@ from burstwatch.core.ledger.ledger import Change
 from support.builders.states import with_fields
 from support.cli_session import (
     INSTANCE,
-    CliSession,
     add_calm,
     add_critical,
     add_exhausted,
@@ -29,13 +28,6 @@ from support.cli_session import (
 )
 
 AN_HOUR_S = 3600
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    session = CliSession(tmp_path, monkeypatch, capsys)
-    session.set(LOGNAME="anna")
-    return session
 
 
 def flip_to_target(cli, lab, volume_id, *options):

@@ -10,7 +10,6 @@ from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ledger.ledger import Change
 from support.builders.states import build_state
 from support.cli_session import (
-    CliSession,
     add_calm,
     add_critical,
     add_exhausted,
@@ -18,13 +17,6 @@ from support.cli_session import (
 )
 
 AUTO = {"burstwatch:mode": "auto"}
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    session = CliSession(tmp_path, monkeypatch, capsys)
-    session.set(LOGNAME="anna")
-    return session
 
 
 def place_hold(cli, *target, lasts="6h", reason="restore test"):

@@ -3,17 +3,11 @@
 import pytest
 
 from burstctl.context.resources import ledger_keys_of
-from support.cli_session import INSTANCE, add_critical, add_draining_instance, add_lab_instance
+from support.cli_session import INSTANCE, add_critical, add_lab_instance
 
 POLICY = "version: 1\nresources: {instance: {watch: true}}\n"
 
-
-@pytest.fixture
-def draining(cli, lab):
-    """An instance whose I/O credits are empty, and a policy that watches it."""
-    add_draining_instance(lab, io_pct=20)
-    (cli.directory / "policy.yaml").write_text(POLICY)
-    return INSTANCE
+pytestmark = pytest.mark.policy_file(POLICY)
 
 
 def place_hold(cli, target, *options, lasts="6h"):
@@ -25,8 +19,8 @@ def alerts_in(result):
     return result.err.count("EXHAUSTED: ")
 
 
-def test_a_hold_stops_the_alerts_about_the_instance(cli, draining):
-    held = place_hold(cli, draining)
+def test_a_hold_stops_the_alerts_about_the_instance(cli, draining_instance):
+    held = place_hold(cli, draining_instance)
     watched = cli.run("watch", "--once")
 
     assert held.code == 0, held.err
@@ -39,18 +33,18 @@ def test_a_hold_stops_the_alerts_about_the_instance(cli, draining):
     assert " held " in watched.out.splitlines()[1]
 
 
-def test_the_alert_that_is_still_called_for_is_sent_after_the_release(cli, draining):
-    place_hold(cli, draining)
+def test_the_alert_that_is_still_called_for_is_sent_after_the_release(cli, draining_instance):
+    place_hold(cli, draining_instance)
     cli.run("watch", "--once")
 
-    released = cli.run("release", draining)
+    released = cli.run("release", draining_instance)
     watched = cli.run("watch", "--once")
 
     assert released.out.startswith(f"{INSTANCE}: released")
     assert alerts_in(watched) == 1
 
 
-def test_a_hold_on_everything_stops_no_alert_about_an_instance(cli, draining):
+def test_a_hold_on_everything_stops_no_alert_about_an_instance(cli, draining_instance):
     place_hold(cli, "--all")
     assert alerts_in(cli.run("watch", "--once")) == 1
 
@@ -64,10 +58,10 @@ def test_a_hold_on_an_instance_is_none_on_its_volumes(cli, lab):
     assert outcomes[volume_id] == "flipped"
 
 
-def test_a_name_is_held_and_the_hold_shows_in_explain_and_history(cli, draining):
+def test_a_name_is_held_and_the_hold_shows_in_explain_and_history(cli, draining_instance):
     place_hold(cli, "build-host")
     sentence = f"no alert about {INSTANCE} is sent for 6 h"
-    assert sentence in " ".join(cli.run("explain", draining).out.split())
+    assert sentence in " ".join(cli.run("explain", draining_instance).out.split())
     assert sentence in " ".join(cli.run("history", "build-host").out.split())
 
 
@@ -77,12 +71,12 @@ def test_an_instance_that_does_not_exist_is_not_held(cli, lab):
     assert result.error_lines == ["error: no instance i-0000000000000000f in us-east-1."]
 
 
-def test_the_history_names_the_bucket_of_each_event(cli, draining):
+def test_the_history_names_the_bucket_of_each_event(cli, draining_instance):
     cli.run("watch", "--once")
-    place_hold(cli, draining)
+    place_hold(cli, draining_instance)
 
-    result = cli.run("history", draining)
-    document = cli.run("history", draining, "--json").document
+    result = cli.run("history", draining_instance)
+    document = cli.run("history", draining_instance, "--json").document
 
     assert "instance-io: level ok -> exhausted" in result.out
     assert "alert BurstBalanceExhausted" in result.out

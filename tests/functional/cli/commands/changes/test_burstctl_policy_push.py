@@ -9,28 +9,15 @@ from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.ssm import MAX_ADVANCED_BYTES
 from burstwatch.adapters.policy.parameter_store import PolicyParameter, PolicyProblemKind
 from support.aws.fake_stack import DEFAULT_POLICY, deploy_stack, push_policy, pushed_policy
-from support.cli_session import CliSession
 
 FORTY_FIVE = "version: 1\n# a quiet quarter\nlevels:\n  warning_within: 45m\n"
+
+pytestmark = pytest.mark.policy_file(FORTY_FIVE)
+
 THIRTY = "version: 1\nlevels:\n  warning_within: 30m\n"
 NIGHTLY = "version: 1\nwindows:\n  nightly:\n    cron: 0 22 * * *\n    zone: UTC\n    duration: "
 PARAMETER = "/burstwatch/burstwatch/policy-pushed"
 WRITES = {"PutParameter", "DeleteParameter"}
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    session = CliSession(tmp_path, monkeypatch, capsys)
-    session.set(LOGNAME="anna")
-    (session.directory / "policy.yaml").write_text(FORTY_FIVE)
-    return session
-
-
-@pytest.fixture
-def stack(lab):
-    created = deploy_stack(lab)
-    lab.faults.reset_calls()
-    return created
 
 
 def push(cli, *arguments, **fields):

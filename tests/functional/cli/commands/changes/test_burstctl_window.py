@@ -3,7 +3,7 @@
 import pytest
 
 from burstlab.fake_aws.faults import Fault
-from support.cli_session import CliSession, add_calm, count_modify_calls, modification_targets, start_lab
+from support.cli_session import add_calm, count_modify_calls, modification_targets
 
 # 18:00 UTC is 19:00 in Berlin; the lead of 100 GiB is 30 min + 6 h x 100 / 1024 = 65 min
 POLICY = """version: 1
@@ -20,21 +20,10 @@ windows:
     where: tag:role=shop
   manual: {}
 """
+
+pytestmark = [pytest.mark.policy_file(POLICY), pytest.mark.lab_settings(modify_spread=0.0)]
+
 RELEASE = {"burstwatch:mode": "auto", "burstwatch:window": "release"}
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    session = CliSession(tmp_path, monkeypatch, capsys)
-    session.set(LOGNAME="anna")
-    (tmp_path / "policy.yaml").write_text(POLICY)
-    return session
-
-
-@pytest.fixture
-def lab(cli):
-    with start_lab(cli, modify_spread=0.0) as endpoint:
-        yield endpoint
 
 
 def list_windows(cli) -> dict[str, dict]:

@@ -25,23 +25,12 @@ from support.cli_session import (
 )
 from support.cli_session import add_lab_volume as add_volume
 
+pytestmark = [pytest.mark.usefixtures("forget_put_metrics"), pytest.mark.lab_settings(publishes_bytes=False)]
+
+
 DAY_MIN = 1440
 VOLUME_ARGUMENT = "vol-0123456789abcdef0"
 COLUMNS = 80
-
-
-@pytest.fixture
-def lab(cli):
-    with start_lab(cli, publishes_bytes=False) as endpoint:
-        yield endpoint
-        reset_put_metrics()
-
-
-def reset_put_metrics():
-    """Metrics that tests put are kept by moto, for the whole process."""
-    from moto.cloudwatch.models import cloudwatch_backends  # noqa: PLC0415 - heavy, and mostly not there
-
-    cloudwatch_backends.reset()
 
 
 def add(lab, name, load="steady:50", *, days=14.1, **fields) -> str:

@@ -32,7 +32,6 @@ from burstwatch.engine.tick_pass import run_tick
 from support.cli_session import (
     INSTANCE,
     START,
-    CliSession,
     add_draining_instance,
     count_modify_calls,
     start_lab,
@@ -55,6 +54,9 @@ version: 1
 lead: {least: 1m}
 flip: {target: io1, cooldown: 30m}
 """
+
+pytestmark = pytest.mark.policy_file(POLICY)
+
 FLEET = [
     ("ci-docker", "docker-loop", 100),
     ("nightly", "nightly-batch:2", 100),
@@ -68,13 +70,6 @@ class Terminal(StringIO):
 
     def isatty(self):
         return True
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    session = CliSession(tmp_path, monkeypatch, capsys)
-    (tmp_path / "policy.yaml").write_text(POLICY)
-    return session
 
 
 def nth_volume_id(nth):

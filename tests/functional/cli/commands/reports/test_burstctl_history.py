@@ -3,22 +3,12 @@
 import pytest
 
 from burstlab.fake_aws.faults import Fault
-from support.cli_session import CliSession, add_calm, add_critical, add_exhausted, add_warning, start_lab
+from support.cli_session import add_calm, add_critical, add_exhausted, add_warning
+
+pytestmark = pytest.mark.lab_settings(modify_spread=0.0)
+
 
 AUTO = {"burstwatch:mode": "auto"}
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    session = CliSession(tmp_path, monkeypatch, capsys)
-    session.set(LOGNAME="anna")
-    return session
-
-
-@pytest.fixture
-def lab(cli):
-    with start_lab(cli, modify_spread=0.0) as endpoint:
-        yield endpoint
 
 
 def history_lines(cli, volume_id, *options) -> str:

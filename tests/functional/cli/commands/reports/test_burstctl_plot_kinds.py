@@ -6,28 +6,13 @@ from burstlab.fake_aws.faults import Fault
 from burstwatch.core.text import display_width
 from support.cli_session import (
     INSTANCE,
-    add_draining_instance,
     add_gp3,
     add_lab_instance,
     add_lab_volume,
 )
 
 
-@pytest.fixture
-def draining(lab):
-    """Two volumes with 2,000 IOPS each on t3.medium, which sustains 2,000: its I/O bucket empties first."""
-    return add_draining_instance(lab, io_pct=90)
-
-
-@pytest.fixture
-def disk(lab):
-    """1 TiB of st1, which sustains 40 MiB/s, under 3.1."""
-    return add_lab_volume(
-        lab, "logs", "steady:200", volume_type="st1", size_gib=1_024, balance_pct=40, minutes=90
-    )
-
-
-@pytest.mark.usefixtures("draining")
+@pytest.mark.usefixtures("draining_instance")
 @pytest.mark.parametrize("name", [INSTANCE, "build-host"])
 def test_the_bucket_of_an_instance_that_empties_first_is_drawn(cli, name):
     result = cli.run("plot", name)
@@ -42,7 +27,7 @@ def test_the_bucket_of_an_instance_that_empties_first_is_drawn(cli, name):
     assert f"next: burstctl explain {INSTANCE}" in result.err
 
 
-@pytest.mark.usefixtures("draining")
+@pytest.mark.usefixtures("draining_instance")
 def test_the_other_bucket_of_an_instance_is_drawn_on_request(cli):
     result = cli.run("plot", INSTANCE, "--bucket", "throughput")
 
@@ -51,7 +36,7 @@ def test_the_other_bucket_of_an_instance_is_drawn_on_request(cli):
     assert "─ baseline 41.4  ┄ burst 249" in result.out
 
 
-@pytest.mark.usefixtures("draining")
+@pytest.mark.usefixtures("draining_instance")
 def test_the_document_of_an_instance_has_its_bucket_in_its_unit(cli):
     io = cli.run("plot", INSTANCE, "--json").document
     throughput = cli.run("plot", INSTANCE, "--bucket", "throughput", "--json").document
@@ -68,7 +53,7 @@ def test_the_document_of_an_instance_has_its_bucket_in_its_unit(cli):
     assert io["forecast"]["time_to_empty_at"].startswith("2026-11-20T18:42")
 
 
-@pytest.mark.usefixtures("draining")
+@pytest.mark.usefixtures("draining_instance")
 def test_levels_alerts_and_holds_of_an_instance_are_on_its_picture(cli, lab):
     (cli.directory / "policy.yaml").write_text("version: 1\nresources: {instance: {watch: true}}\n")
     cli.run("watch", "--once")
@@ -82,23 +67,23 @@ def test_levels_alerts_and_holds_of_an_instance_are_on_its_picture(cli, lab):
     assert document["holds"][0]["reason"] == "load test"
 
 
-def test_an_st1_volume_is_drawn_in_mib(cli, disk):
+def test_an_st1_volume_is_drawn_in_mib(cli, logs_disk):
     result = cli.run("plot", "logs")
-    document = cli.run("plot", disk, "--json").document
+    document = cli.run("plot", logs_disk, "--json").document
 
     assert "lowest 40.0 % at 16:30, busiest 3.1 MiB/s" in result.out
     assert "MiB/s   █ busiest in 5 min  ─ baseline 40  ┄ burst 250 (off the scale)" in result.out
-    assert (document["volume_id"], document["bucket"]) == (disk, "ebs-throughput")
+    assert (document["volume_id"], document["bucket"]) == (logs_disk, "ebs-throughput")
     assert document["series"]["served_iops"] == []
     assert max(rate for _, rate in document["series"]["served_mib_s"]) == 3.125
     assert document["limits"][0]["most_mib_s"] == 250
 
 
-def test_a_volume_has_no_bucket_to_choose(cli, disk):
-    result = cli.run("plot", disk, "--bucket", "io")
+def test_a_volume_has_no_bucket_to_choose(cli, logs_disk):
+    result = cli.run("plot", logs_disk, "--bucket", "io")
 
     assert result.code == 2
-    assert f"--bucket io: not a bucket of {disk}" in result.err
+    assert f"--bucket io: not a bucket of {logs_disk}" in result.err
     assert "fix: omit --bucket: it has one bucket" in result.err
 
 
@@ -140,7 +125,7 @@ def test_an_st1_volume_that_cannot_drain_is_not_drawn(cli, lab):
     assert "12,800 GiB of st1 sustain their maximum of 500 MiB/s" in result.err
 
 
-@pytest.mark.usefixtures("draining")
+@pytest.mark.usefixtures("draining_instance")
 def test_without_the_limits_of_its_type_an_instance_is_not_drawn(cli, lab):
     lab.faults.add(Fault(action="DescribeInstanceTypes", code="UnauthorizedOperation"))
 

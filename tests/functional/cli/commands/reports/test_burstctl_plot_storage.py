@@ -1,43 +1,12 @@
 """burstctl plot of file systems and databases: their units, which bucket is drawn, or why none is."""
 
-from datetime import timedelta
-
 import pytest
 
 from burstlab.fake_aws.faults import Fault
-from burstlab.model.database import LabDatabase
-from burstlab.model.file_system import LabFileSystem
 from burstwatch.core.text import display_width
-from support.cli_session import START
+from support.plotted_storage import HOME, add_database, add_file_system
 
 MIB = 2**20
-HOME = "fs-0123456789abcdef0"
-
-
-def add_file_system(lab, hours=6, **fields):
-    """A file system that has been living for this long before 18:00."""
-    defaults = {"file_system_id": HOME, "size_gib": 58, "tags": {"Name": "shared-home"}}
-    return lab.fleet.file_systems.add(
-        LabFileSystem(**defaults | {"starts_at": START - timedelta(hours=hours)} | fields)
-    )
-
-
-def add_database(lab, hours=3.0, **fields):
-    defaults = {"identifier": "orders", "starts_at": START - timedelta(hours=hours)}
-    return lab.fleet.databases.add(LabDatabase(**defaults | fields))
-
-
-@pytest.fixture
-def home(lab):
-    """60 MiB/s, of which a third of the half that is read is metered: 40 MiB/s, 37 more than 58 GiB earn."""
-    return add_file_system(lab, load="steady:240@256%50", balance_pct=80)
-
-
-@pytest.fixture
-def orders(lab):
-    """100 GiB of gp2 on db.t3.medium at 2,500 operations a second, of which the class sustains 2,000."""
-    add_database(lab, 0.5, load="steady:2500@16%30", instance_class="db.t3.medium")
-    return "db:orders"
 
 
 @pytest.mark.parametrize("name", [HOME, "shared-home"])

@@ -16,35 +16,18 @@ import pytest
 from burstctl.report import collect
 from burstlab.fake_aws.faults import Fault
 from support.cli_session import (
-    CliSession,
     add_calm,
     add_critical,
     add_exhausted,
     add_lab_volume,
     add_warning,
     count_modify_calls,
-    start_lab,
 )
 
+pytestmark = pytest.mark.lab_settings(modify_spread=0.0)
+
+
 AUTO = {"burstwatch:mode": "auto"}
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    session = CliSession(tmp_path, monkeypatch, capsys)
-    session.set(LOGNAME="anna")
-    return session
-
-
-@pytest.fixture
-def lab(cli):
-    with start_lab(cli, modify_spread=0.0) as endpoint:
-        yield endpoint
-
-
-@pytest.fixture
-def page(tmp_path):
-    return tmp_path / "fleet.html"
 
 
 def data_of(page):

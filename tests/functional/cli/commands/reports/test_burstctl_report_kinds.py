@@ -1,45 +1,14 @@
 """burstctl report of instances and st1 volumes: among the urgent, in the list, and with their pictures."""
 
-from datetime import timedelta
-
 import pytest
 from test_burstctl_report import data_of, row_of, visible_text
 
 from burstlab.fake_aws.faults import Fault
-from burstlab.model.database import LabDatabase
-from burstlab.model.file_system import LabFileSystem
-from support.cli_session import START, add_calm, add_lab_instance, add_lab_volume
-
-INSTANCE, CALM = "i-0123456789abcdef0", "i-0123456789abcdef1"
+from support.cli_session import INSTANCE
+from support.reported_resources import CALM_INSTANCE
 
 
-@pytest.fixture
-def page(tmp_path):
-    return tmp_path / "fleet.html"
-
-
-@pytest.fixture
-def disk(cli, lab):
-    """Every kind is watched: an instance that drains, one that cannot, 1 TiB of st1, and a calm gp2 volume.
-
-    The lab attaches each of the two volumes to an instance of its own.
-    """
-    (cli.directory / "policy.yaml").write_text(
-        "version: 1\nresources: {instance: {watch: true}, ebs: {types: 'gp2, st1'}}\n"
-    )
-    gp3 = {"volume_type": "gp3", "iops": 3_000, "throughput_mib_s": 125}
-    add_lab_instance(lab, INSTANCE, "t3.medium", io_pct=90)
-    for number in range(2):
-        add_lab_volume(lab, f"data-{number}", "steady:2000", minutes=90, instance_id=INSTANCE, **gp3)
-    add_lab_instance(lab, CALM, "m5.xlarge", name="calm-host")
-    add_lab_volume(lab, "root", instance_id=CALM, **gp3)
-    add_calm(lab, "web-1")
-    return add_lab_volume(
-        lab, "logs", "steady:200", volume_type="st1", size_gib=1_024, balance_pct=40, minutes=90
-    )
-
-
-@pytest.mark.usefixtures("disk")
+@pytest.mark.usefixtures("watched_disk")
 def test_an_urgent_instance_has_a_card_with_the_bucket_that_empties_first(cli, page):
     result = cli.run("report", "--html", page)
 
@@ -56,11 +25,11 @@ def test_an_urgent_instance_has_a_card_with_the_bucket_that_empties_first(cli, p
     assert ": 2 volumes and 4 instances on 0." in result.err
 
 
-def test_every_kind_is_in_the_list_in_its_unit_and_with_its_picture(cli, page, disk):
+def test_every_kind_is_in_the_list_in_its_unit_and_with_its_picture(cli, page, watched_disk):
     cli.run("report", "--html", page)
 
     data = data_of(page)
-    instance, volume, calm = (row_of(data, i) for i in (INSTANCE, disk, CALM))
+    instance, volume, calm = (row_of(data, i) for i in (INSTANCE, watched_disk, CALM_INSTANCE))
     assert data["noun"] == "resource"
     assert (instance["type"], instance["gib"], instance["bucket"]) == ("t3.medium", None, "EBS I/O credits")
     assert (instance["baseline"], instance["unit"]) == (2_000, "")
@@ -77,12 +46,12 @@ def test_every_kind_is_in_the_list_in_its_unit_and_with_its_picture(cli, page, d
     facts = dict(picture["facts"])
     assert facts["Reading"] == "5,676,000 operations, 5 min old"
     assert facts["Other bucket"].startswith("EBS throughput credits: 71.1 %, watch, in 3 h")
-    picture = data["details"][disk]
+    picture = data["details"][watched_disk]
     assert (picture["unit"], picture["scale"], picture["limits"][0][2:]) == ("MiB/s", 10, [40, 250])
     assert "31x" in picture["iops"], "3.1 MiB/s"
 
 
-@pytest.mark.usefixtures("disk")
+@pytest.mark.usefixtures("watched_disk")
 def test_a_short_report_draws_an_instance_by_its_five_minutes(cli, page):
     cli.run("report", "--html", page, "--last", "1h")
 
@@ -92,7 +61,7 @@ def test_a_short_report_draws_an_instance_by_its_five_minutes(cli, page):
     assert ",x" not in row_of(data, INSTANCE)["line"][:20]
 
 
-@pytest.mark.usefixtures("disk")
+@pytest.mark.usefixtures("watched_disk")
 def test_the_history_of_an_instance_is_on_the_page(cli, page):
     cli.run("watch", "--once")
     cli.run("hold", INSTANCE, "--for", "6h", "--reason", "load test")
@@ -105,19 +74,6 @@ def test_the_history_of_an_instance_is_on_the_page(cli, page):
     assert {kind for _, _, kind, *_ in history} >= {"by people", "level", "alerted"}
     assert f'<a href="#{INSTANCE}"><bdi>build-host</bdi></a>' in page.read_text()
     assert "load test" in dict(data_of(page)["details"][INSTANCE]["facts"])["Hold"]
-
-
-@pytest.fixture
-def resources_of_each_kind(disk, cli, lab):
-    """As above, with a drained file system, one that cannot drain, a draining database, and no policy."""
-    (cli.directory / "policy.yaml").unlink()
-    starts_at = START - timedelta(minutes=30)
-    file_system = lab.fleet.file_systems.add(
-        LabFileSystem(size_gib=10, load="steady:600@256", balance_pct=0, starts_at=starts_at)
-    )
-    lab.fleet.file_systems.add(LabFileSystem(size_gib=10, throughput_mode="elastic", starts_at=starts_at))
-    lab.fleet.databases.add(LabDatabase(identifier="orders", load="steady:2500@16", starts_at=starts_at))
-    return {INSTANCE, disk, file_system, "db:orders"}
 
 
 def test_without_a_policy_the_page_shows_what_assess_shows(cli, page, resources_of_each_kind):

@@ -1,42 +1,11 @@
 """burstctl report of file systems and databases: in the headline, as cards, in the list, with pictures."""
 
-from datetime import timedelta
-
 import pytest
 from test_burstctl_report import data_of, row_of, visible_text
 
-from burstlab.model.database import LabDatabase
-from burstlab.model.file_system import LabFileSystem
-from support.cli_session import START
+from support.reported_resources import DRAINED, ELASTIC, HOME
 
-HOME, DRAINED, ELASTIC = (f"fs-0123456789abcdef{number}" for number in range(3))
-
-
-@pytest.fixture
-def page(tmp_path):
-    return tmp_path / "fleet.html"
-
-
-@pytest.fixture(autouse=True)
-def fleet(cli, lab):
-    """A file system that drains, one that is empty, one in elastic mode, and two databases."""
-    (cli.directory / "policy.yaml").write_text(
-        "version: 1\nresources: {efs: {watch: true}, rds: {watch: true}}\n"
-    )
-    for file_system_id, name, fields in (
-        (HOME, "shared-home", {"size_gib": 58, "load": "steady:240@256%50", "balance_pct": 80}),
-        (DRAINED, "old-home", {"size_gib": 10, "load": "steady:600@256", "balance_pct": 0}),
-        (ELASTIC, "cache", {"size_gib": 10, "throughput_mode": "elastic"}),
-    ):
-        starts_at = START - timedelta(hours=6)
-        lab.fleet.file_systems.add(
-            LabFileSystem(file_system_id=file_system_id, tags={"Name": name}, starts_at=starts_at, **fields)
-        )
-    for identifier, fields in (
-        ("orders", {"load": "steady:2500@16%30", "starts_at": START - timedelta(minutes=30)}),
-        ("idle", {"instance_class": "db.t3.medium", "starts_at": START - timedelta(hours=6)}),
-    ):
-        lab.fleet.databases.add(LabDatabase(identifier=identifier, **fields))
+pytestmark = pytest.mark.usefixtures("reported_storage")
 
 
 def test_each_kind_is_named_in_the_headline_and_on_its_card(cli, page):

@@ -8,46 +8,19 @@ from datetime import timedelta
 import pytest
 
 from burstlab.fake_aws.faults import Fault
-from burstlab.model.instances.instance import InstanceBalances, LabInstance
+from burstlab.model.instances.instance import InstanceBalances
 from burstwatch.core.text import display_width
 from support.cli_session import START, add_lab_volume
 from support.instance_load import publish_load
-
-INSTANCE = "i-0123456789abcdef0"
-DAY_S, HOUR_S = 86_400, 3_600
-NOW_S = int(START.timestamp())
-END_S = NOW_S - 600
-"""The last ten minutes are not read."""
-
-CALM, JOB = 900, 6_000
-OPERATION_KIB = 4
-"""Small operations, so that the throughput does not matter: 6,000 are 23 MiB/s."""
-
-
-def add_instance(lab, instance_type="m5.xlarge", *, days=40, volume_iops=8_000, **fields) -> str:
-    lab.fleet.instances[INSTANCE] = LabInstance(
-        instance_id=INSTANCE,
-        launched_at=START - timedelta(days=days),
-        instance_type=instance_type,
-        tags={"Name": "ci-7"},
-        **fields,
-    )
-    if volume_iops is None:
-        return ""
-    return add_lab_volume(
-        lab,
-        "data",
-        volume_type="gp3",
-        size_gib=500,
-        iops=volume_iops,
-        throughput_mib_s=125,
-        instance_id=INSTANCE,
-    )
-
-
-def nightly_job(at_s: int) -> float:
-    """Calm, and each night from 2:00 to 6:00 6,000 operations a second."""
-    return JOB if 2 * HOUR_S <= at_s % DAY_S < 6 * HOUR_S else CALM
+from support.simulated_instance import (
+    DAY_S,
+    END_S,
+    HOUR_S,
+    INSTANCE,
+    OPERATION_KIB,
+    add_instance,
+    nightly_job,
+)
 
 
 def topic(result, label) -> str:
@@ -57,13 +30,6 @@ def topic(result, label) -> str:
     rest = lines[first + 1 :]
     count = next((index for index, line in enumerate(rest) if not line.startswith(" " * 10)), len(rest))
     return " ".join(" ".join([lines[first][10:], *rest[:count]]).split())
-
-
-@pytest.fixture
-def night(cli, lab, monkeypatch):
-    """Two weeks of the nightly job."""
-    publish_load(monkeypatch, nightly_job, operation_kib=OPERATION_KIB)
-    return lab
 
 
 def test_how_often_for_how_long_and_when_first_it_would_have_been_empty(cli, night):
@@ -251,17 +217,6 @@ def test_an_instance_that_was_throttled_is_warned_about(cli, night):
         "WARNING: its own EBSIOBalance% was at most 1 % for 60 min, first on Fri 20 Nov 16:50. The real load"
         " was higher."
     ) in topic(result, "Measured")
-
-
-@pytest.fixture
-def throttled(cli, lab, monkeypatch):
-    """An m5.large that served its baseline of 3,600 for three hours, with an empty bucket."""
-    publish_load(monkeypatch, lambda at_s: 3_600 if at_s >= END_S - 3 * HOUR_S else 100, operation_kib=4)
-    add_instance(lab, "m5.large")
-    instance = lab.fleet.instances[INSTANCE]
-    instance.set_balances(InstanceBalances(END_S - 13 * DAY_S, 100, 100))
-    instance.set_balances(InstanceBalances(END_S - 3 * HOUR_S, 0, 100))
-    return lab
 
 
 def test_the_present_type_was_empty_as_its_balance_shows_although_the_load_would_fit(cli, throttled):

@@ -25,38 +25,12 @@ from support.builders.changes import (
     sent_ids,
 )
 from support.builders.flips import an_intent
-from support.ledger_stores import TABLE, DynamoStore
+from support.ledger_stores import TABLE
+
+pytestmark = pytest.mark.usefixtures("no_retry_delay")
+
 
 LOCATION = f"dynamodb:{TABLE}"
-
-
-@pytest.fixture
-def home():
-    place = DynamoStore(endpoint=None)
-    yield place
-    place.close()
-
-
-@pytest.fixture
-def table(home):
-    return home.table
-
-
-@pytest.fixture
-def ledger(home):
-    return home.open(sleep=lambda _: None)
-
-
-@pytest.fixture
-def second_ledger(ledger, home):
-    """The same ledger as another process would have it open."""
-    return home.open(sleep=lambda _: None)
-
-
-@pytest.fixture(autouse=True)
-def no_retry_delay(monkeypatch):
-    """The client's own retries take seconds."""
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
 
 
 def error_message(fails):
@@ -299,19 +273,6 @@ def stop_during_digest(table, ledger, alerts):
     with pytest.raises(LedgerError):
         ledger.replace_with_digest([alert.alert_id for alert in alerts], a_digest(*alerts), channels=[MAIL])
     table.faults = []
-
-
-class Clock:
-    def __init__(self):
-        self.now_s = 0.0
-
-    def __call__(self):
-        return self.now_s
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.mark.parametrize("count", [2, 150])

@@ -17,47 +17,10 @@ from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from support.builders.flips import an_intent
 from support.builders.states import build_state
 from support.concurrency.race_harness import run_race, start_processes
+from support.old_ledger import an_old_ledger
 
 A, B = "vol-0a", "vol-0b"
 
-SCHEMA_1 = """
-BEGIN;
-PRAGMA application_id = 1651864179;
-PRAGMA user_version = 1;
-CREATE TABLE states (
-  volume_id TEXT PRIMARY KEY, revision INTEGER NOT NULL, body TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE entries (
-  id INTEGER PRIMARY KEY, volume_id TEXT NOT NULL, revision INTEGER NOT NULL, kind TEXT NOT NULL,
-  about TEXT NOT NULL, at_s INTEGER NOT NULL, body TEXT NOT NULL,
-  UNIQUE (volume_id, revision, kind, about)
-);
-CREATE TABLE deliveries (
-  id INTEGER PRIMARY KEY, channel TEXT NOT NULL, alert_id TEXT NOT NULL, volume_id TEXT,
-  revision INTEGER NOT NULL, time_s INTEGER NOT NULL, document TEXT NOT NULL, sent_as TEXT NOT NULL,
-  attempts INTEGER NOT NULL DEFAULT 0, claimed_by TEXT, claimed_until_s REAL, last_error TEXT,
-  UNIQUE (channel, alert_id)
-);
-CREATE INDEX deliveries_by_message ON deliveries (channel, sent_as);
-CREATE TABLE channels (name TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE origin (name TEXT NOT NULL);
-CREATE TABLE completed_ticks (
-  kind TEXT PRIMARY KEY, tick_s INTEGER NOT NULL, fingerprints BLOB
-) WITHOUT ROWID;
-CREATE TABLE claimed_ticks (
-  kind TEXT NOT NULL, tick_s INTEGER NOT NULL, claimed_until_s REAL NOT NULL,
-  PRIMARY KEY (kind, tick_s)
-) WITHOUT ROWID;
-COMMIT;
-PRAGMA journal_mode = WAL;
-INSERT INTO states VALUES ('vol-0a', 100, '{"volume_id":"vol-0a","revision":100,"level":"warning",
-  "level_since_s":90,"alerted_level":"warning","alerted_at_s":100,"gap_alerted":false,"balance_pct":31.5}');
-INSERT INTO entries (volume_id, revision, kind, about, at_s, body)
-  VALUES ('vol-0a', 100, 'level_changed', '', 100, '{"from":"ok","to":"warning"}');
-INSERT INTO channels VALUES ('mail');
-INSERT INTO origin VALUES ('account 1 in us-east-1');
-INSERT INTO completed_ticks VALUES ('sweep', 300, x'0100000000000000');
-"""
 OLD_STATE = build_state(
     volume_id=A,
     revision=100,
@@ -69,26 +32,15 @@ OLD_STATE = build_state(
 )
 
 
-def an_old_ledger(path):
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.executescript(SCHEMA_1)
-    return path
-
-
-@pytest.fixture
-def path(tmp_path):
-    return an_old_ledger(tmp_path / "ledger.db")
-
-
-def dump_schema_and_rows(path):
+def dump_schema_and_rows(old_path):
     """Which schema a file has, by its own word and by its tables."""
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(sqlite3.connect(old_path)) as connection:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         return version, set(connection.execute("SELECT type, name, sql FROM sqlite_master"))
 
 
-def test_what_an_old_ledger_held_it_still_holds(path):
-    with SqliteLedger.open(path) as ledger:
+def test_what_an_old_ledger_held_it_still_holds(old_path):
+    with SqliteLedger.open(old_path) as ledger:
         assert ledger.states() == {A: OLD_STATE}
         assert ledger.entries(A) == [
             LedgerEntry(
@@ -105,11 +57,11 @@ def test_what_an_old_ledger_held_it_still_holds(path):
             ledger.bind("account 2 in us-east-1")
 
 
-def test_an_old_ledger_learns_everything_a_new_one_can(path, tmp_path):
-    SqliteLedger.open(path).close()
+def test_an_old_ledger_learns_everything_a_new_one_can(old_path, tmp_path):
+    SqliteLedger.open(old_path).close()
     SqliteLedger.open(tmp_path / "new.db").close()
-    assert dump_schema_and_rows(path) == dump_schema_and_rows(tmp_path / "new.db")
-    with SqliteLedger.open(path) as ledger:
+    assert dump_schema_and_rows(old_path) == dump_schema_and_rows(tmp_path / "new.db")
+    with SqliteLedger.open(old_path) as ledger:
         caps = {"caps": Caps(volumes=1), "now_s": 0, "respects_holds": True, "channels": []}
         assert (
             ledger.record_intent(an_intent(A, expected=100, revision=101), **caps).status
@@ -121,11 +73,11 @@ def test_an_old_ledger_learns_everything_a_new_one_can(path, tmp_path):
         assert ledger.holds(0) == [hold]
 
 
-def test_an_upgrade_happens_once(path):
-    SqliteLedger.open(path).close()
-    before = path.read_bytes()
-    SqliteLedger.open(path).close()
-    assert path.read_bytes() == before
+def test_an_upgrade_happens_once(old_path):
+    SqliteLedger.open(old_path).close()
+    before = old_path.read_bytes()
+    SqliteLedger.open(old_path).close()
+    assert old_path.read_bytes() == before
 
 
 def test_of_many_processes_that_open_an_old_ledger_at_once_each_can_use_it(tmp_path):
@@ -148,9 +100,9 @@ def test_of_many_processes_that_open_an_old_ledger_at_once_each_can_use_it(tmp_p
 
 
 @pytest.mark.parametrize("step", range(4))
-def test_a_process_killed_in_the_middle_of_an_upgrade_leaves_the_old_ledger(path, step):
+def test_a_process_killed_in_the_middle_of_an_upgrade_leaves_the_old_ledger(old_path, step):
     """Killed before each of the three statements, and before the schema's number is written."""
-    before = dump_schema_and_rows(path)
+    before = dump_schema_and_rows(old_path)
     with start_processes(
         f"""
         import os, signal
@@ -163,15 +115,15 @@ def test_a_process_killed_in_the_middle_of_an_upgrade_leaves_the_old_ledger(path
         sqlite_schema._SCHEMA_2_STATEMENTS = Deadly(sqlite_schema._SCHEMA_2_STATEMENTS)
         SqliteLedger.open(path)
         """,
-        path,
+        old_path,
         1,
     ) as (upgrader,):
         assert upgrader.stdout.readline() == "upgrading\n"
         assert upgrader.wait(timeout=60) == -9
-    assert dump_schema_and_rows(path) == before
-    with SqliteLedger.open(path) as ledger:
+    assert dump_schema_and_rows(old_path) == before
+    with SqliteLedger.open(old_path) as ledger:
         assert ledger.states() == {A: OLD_STATE}
-    assert dump_schema_and_rows(path)[0] == SCHEMA_VERSION
+    assert dump_schema_and_rows(old_path)[0] == SCHEMA_VERSION
 
 
 def test_processes_killed_anywhere_in_an_upgrade_leave_the_old_schema_or_the_new_one(tmp_path):
@@ -202,36 +154,36 @@ def test_processes_killed_anywhere_in_an_upgrade_leave_the_old_schema_or_the_new
             assert ledger.states() == {A: OLD_STATE}
 
 
-def test_an_upgrade_that_fails_changes_nothing(path, monkeypatch):
-    before = dump_schema_and_rows(path)
+def test_an_upgrade_that_fails_changes_nothing(old_path, monkeypatch):
+    before = dump_schema_and_rows(old_path)
     monkeypatch.setattr(
         sqlite_schema, "_SCHEMA_2_STATEMENTS", (*sqlite_schema._SCHEMA_2_STATEMENTS, "CREATE NONSENSE")
     )
-    with pytest.raises(LedgerError, match=f"ledger {path} cannot be used"):
-        SqliteLedger.open(path)
-    assert dump_schema_and_rows(path) == before
+    with pytest.raises(LedgerError, match=f"ledger {old_path} cannot be used"):
+        SqliteLedger.open(old_path)
+    assert dump_schema_and_rows(old_path) == before
 
 
-def test_an_upgrade_waits_for_a_writer_and_names_what_blocks_it(path):
-    before = dump_schema_and_rows(path)
-    with closing(sqlite3.connect(path, isolation_level=None)) as holder:
+def test_an_upgrade_waits_for_a_writer_and_names_what_blocks_it(old_path):
+    before = dump_schema_and_rows(old_path)
+    with closing(sqlite3.connect(old_path, isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
         with pytest.raises(LedgerError, match=r"has been locked by another process for 0\.05 s"):
-            SqliteLedger.open(path, lock_timeout_s=0.05)
+            SqliteLedger.open(old_path, lock_timeout_s=0.05)
         holder.execute("ROLLBACK")
-    assert dump_schema_and_rows(path) == before
+    assert dump_schema_and_rows(old_path) == before
 
 
-def test_a_ledger_that_is_upgraded_by_a_newer_burstwatch_in_the_meantime_is_refused(path, monkeypatch):
+def test_a_ledger_that_is_upgraded_by_a_newer_burstwatch_in_the_meantime_is_refused(old_path, monkeypatch):
     """The schema is looked at again once no one else can write."""
     looks = sqlite_schema._check_schema
 
     def upgraded_after_the_look(connection, path):
-        version = looks(connection, path)
+        version = looks(connection, old_path)
         if not connection.in_transaction:
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
         return version
 
     monkeypatch.setattr(sqlite_schema, "_check_schema", upgraded_after_the_look)
     with pytest.raises(LedgerError, match="has schema 3, made by a newer burstwatch"):
-        SqliteLedger.open(path)
+        SqliteLedger.open(old_path)

@@ -5,7 +5,6 @@ import signal
 import sqlite3
 import stat
 import subprocess
-import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -27,22 +26,7 @@ from support.builders.changes import MAIL, A, B, C, a_change, a_ledger_alert, a_
 from support.builders.flips import an_intent
 from support.builders.states import build_state
 from support.concurrency.race_harness import run_race, start_processes
-
-UNPRIVILEGED_ID = 65534
-
-
-@pytest.fixture
-def ledger(path):
-    with SqliteLedger.open(path) as opened:
-        yield opened
-
-
-@pytest.fixture
-def second_ledger(ledger, path):
-    """The same ledger as another process would have it open."""
-    with SqliteLedger.open(path, lock_timeout_s=0.05) as opened:
-        yield opened
-
+from support.unprivileged import UNPRIVILEGED_ID
 
 # What is kept
 
@@ -159,15 +143,6 @@ def run_unprivileged():
     finally:
         if am_root:
             os.seteuid(0)
-
-
-@pytest.fixture
-def public_directory():
-    """One that every user can enter; the directories pytest makes are for their owner."""
-    with tempfile.TemporaryDirectory() as created:
-        directory = Path(created)
-        directory.chmod(0o755)
-        yield directory
 
 
 @pytest.mark.parametrize(
@@ -320,19 +295,6 @@ def test_a_full_ledger_keeps_what_it_held_and_goes_on_when_there_is_room(ledger)
     assert (ledger.states()[A].revision, len(ledger.entries(A))) == (last, last)
     ledger._connection.execute("PRAGMA max_page_count = 1000000")
     assert ledger.commit([a_change(expected=last, revision=last + 1)], channels=[]) == {A}
-
-
-@pytest.fixture
-def tiny_disk(tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", disk], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("only root can mount a tiny disk here")
-    yield disk
-    subprocess.run(["umount", disk], check=True)
 
 
 def test_a_full_disk_loses_nothing_and_the_ledger_goes_on_when_there_is_room(tiny_disk):

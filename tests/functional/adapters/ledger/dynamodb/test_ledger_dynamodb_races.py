@@ -19,19 +19,12 @@ from support.builders.changes import MAIL, A, a_change, a_digest, a_ledger_alert
 from support.builders.flips import an_intent, flip_transition
 from support.ledger_stores import DynamoStore
 
-CALL_S = 0.002
+pytestmark = pytest.mark.call_s(0.002)
+
+
 HOLD = Hold(volume_id=A, by="ann", reason="", placed_at_s=1, until_s=100)
 VOLUME_IDS = [f"vol-{number:02}" for number in range(10)]
 CAPS = [{"volumes": 4}, {"usd_per_month": 45.0}, {"volumes": 4, "usd_per_month": 1000.0}]
-
-
-@pytest.fixture
-def home():
-    """A table whose calls take time, so that transactions stand in each other's way."""
-    place = DynamoStore(endpoint=None)
-    place.table.latency_s = CALL_S
-    yield place
-    place.close()
 
 
 def run_concurrently(actions):

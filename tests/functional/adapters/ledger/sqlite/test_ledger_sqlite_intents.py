@@ -23,12 +23,6 @@ VOLUME_IDS = [f"vol-{number:02}" for number in range(10)]
 CAPS = [{"volumes": 4}, {"usd_per_month": 45.0}, {"volumes": 4, "usd_per_month": 1000.0}]
 
 
-@pytest.fixture
-def ledger(path):
-    with SqliteLedger.open(path) as opened:
-        yield opened
-
-
 def begin(ledger, change, **caps):
     return ledger.record_intent(change, Caps(**caps), now_s=NOW_S, respects_holds=True, channels=[MAIL])
 

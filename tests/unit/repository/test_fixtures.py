@@ -1,0 +1,24 @@
+"""Fixtures are in conftest.py, where a reader of any test of the folder looks for them."""
+
+import ast
+
+from support.paths import ROOT
+
+
+def fixtures_of(path):
+    """The functions of a file that are fixtures."""
+    functions = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef))
+    return [
+        function.name
+        for function in functions
+        if any(
+            ast.unparse(mark).startswith(("pytest.fixture", "fixture")) for mark in function.decorator_list
+        )
+    ]
+
+
+def test_only_a_conftest_defines_fixtures():
+    assert "cli" in fixtures_of(ROOT / "tests" / "functional" / "conftest.py")
+    others = (path for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py")
+    found = {path.relative_to(ROOT).as_posix(): names for path in others if (names := fixtures_of(path))}
+    assert found == {}
