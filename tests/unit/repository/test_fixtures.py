@@ -20,5 +20,7 @@ def fixtures_of(path):
 def test_only_a_conftest_defines_fixtures():
     assert "cli" in fixtures_of(ROOT / "tests" / "functional" / "conftest.py")
     others = (path for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py")
-    found = {path.relative_to(ROOT).as_posix(): names for path in others if (names := fixtures_of(path))}
-    assert found == {}
+    definitions = {
+        path.relative_to(ROOT).as_posix(): names for path in others if (names := fixtures_of(path))
+    }
+    assert definitions == {}
