@@ -84,7 +84,7 @@ class UsageError(ProbeError):
 # Text and numbers: JSON, names that others chose, durations.
 
 
-TASK_NAME: Final = 64
+MAX_NAME_LENGTH: Final = 64
 
 
 def json_text(value: object) -> str:
@@ -123,13 +123,13 @@ def json_string(text: str) -> str:
     return '"' + "".join(written) + '"'
 
 
-def plain(raw: bytes | str, most: int = TASK_NAME) -> str:
+def sanitise(raw: bytes | str, max_length: int = MAX_NAME_LENGTH) -> str:
     """Show a name that others chose: no control characters, not longer than it may be."""
     text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
-    return "".join(char if char.isprintable() else "?" for char in text.strip())[:most]
+    return "".join(char if char.isprintable() else "?" for char in text.strip())[:max_length]
 
 
-def whole(text: str) -> int | None:
+def parse_integer(text: str) -> int | None:
     """Read a number that the kernel counted, of 64 bits at most; None for what is none."""
     digits = text.strip()
     digits = digits.removeprefix("-")
@@ -151,14 +151,14 @@ def is_port(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536  # noqa: PLR2004 - ports
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Three figures and a unit."""
     if seconds < 1:
         return f"{seconds * 1000:.3g} ms"
     return f"{seconds:.3g} s" if seconds < 180 else f"{seconds / 60:.0f} min"  # noqa: PLR2004 - three minutes
 
 
-def tally(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:
+def sum_counts(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:
     """Sum the counts of each name, in the order in which the names appear."""
     counts: dict[Any, int] = {}
     for name, count in pairs:
@@ -191,7 +191,7 @@ class Counters(Record):
 
 def parse_counters(text: str, at_s: float) -> Counters | None:
     """Read /sys/block/X/stat; older kernels have fewer fields."""
-    counts = [whole(word) for word in text.split()]
+    counts = [parse_integer(word) for word in text.split()]
     f = [count for count in counts if count is not None]
     if len(f) < max(11, len(counts)):  # the fields every kernel has, and nothing but numbers
         return None
@@ -263,7 +263,7 @@ class Mount(Record):
         return self.dev.replace(":", "-")
 
 
-NOWHERE: Final = Mount(point="", dev="unknown", fs="", source="", options="", read_only=False)
+UNKNOWN_MOUNT: Final = Mount(point="", dev="unknown", fs="", source="", options="", read_only=False)
 """Where a path is as long as its lookup has not said so: on no disk that could be accused."""
 
 
@@ -349,7 +349,7 @@ def volume_id_of(model: str, serial: str) -> str | None:
     return f"vol-{digits}" if is_id and serial.startswith("vol") and model.strip() == EBS_MODEL else None
 
 
-def upper_of(mount: Mount) -> str:
+def upper_dir_of(mount: Mount) -> str:
     """Name the folder that an overlay writes to; "" if it does not write."""
     for option in mount.options.split(","):
         if option.startswith("upperdir="):
@@ -391,7 +391,7 @@ BLOCK_BYTES: Final = {
     "classic": CLASSIC_BLOCK,
 }
 """Kinds of writes: bulk are in place, append makes the file longer as dd does, again are lite after those."""
-LARGEST_EBS_IO: Final = 256 * KIB
+MAX_EBS_IO: Final = 256 * KIB
 LITE_CREDITS: Final = 2
 BULK_CREDITS: Final = 5
 BULK_WRITES: Final = 2
@@ -401,12 +401,12 @@ APPEND_CREDITS: Final = 5
 """Beside its data: the journal's descriptor and commit, two flushes, and what is written back later."""
 NEW_FILE_CREDITS: Final = 6
 """Journal writes and flushes that making our file costs, beside its data."""
-USUAL_WRITES: Final = {"run": 16, "serve": 6}
+DEFAULT_WRITES: Final = {"run": 16, "serve": 6}
 """Lite writes of the ladder: more operations than a limit of 100, or 300, a second hands out in one lump."""
 CLASSIC_CREDITS: Final = 86
 """60 writes, 20 flushes and what the journal writes back later; whether flushes are charged is not known."""
-MOST_BULK_WRITES: Final = 4
-BULK_AGREES: Final = 0.15
+MAX_BULK_WRITES: Final = 4
+ONE_PACE_SPREAD: Final = 0.15
 """Two bulk writes that differ by less than this share show the pace of a limit, not its burst."""
 APPENDS: Final = 3
 """If a queue makes every lite write slow, this many MiB are written as dd writes them. How long
@@ -417,11 +417,11 @@ LITE_AFTER_BULK: Final = 3
 """Lite writes after a slow bulk write: the ones before it may have been a limit's burst."""
 SERIES_S: Final = 2.5
 """No further write is begun after this time: the delay itself is proof."""
-LONGEST_LITE_S: Final = SERIES_S / 4
+MAX_LITE_S: Final = SERIES_S / 4
 """A MiB of dd takes up to three lite writes: where those take longer, it would use up the time of the run."""
 SLOW_WRITE_S: Final = 0.02
 """One such lite write is chance, or the end of a lump of operations: this many more writes show which."""
-SLOW_ENOUGH_S: Final = {"lite": 0.004, "bulk": 0.025, "classic": 0.25}
+MIN_SLOW_S: Final = {"lite": 0.004, "bulk": 0.025, "classic": 0.25}
 """Below this a multiple of the healthy median says nothing: it is the noise of a fast disk."""
 
 
@@ -450,13 +450,13 @@ def next_write(plan: Plan, took_s: dict[str, list[float]]) -> str | None:
         return None
     is_proof = len(lite_s) > 1 and min(lite_s[-2:]) >= plan.enough_s  # more would only add to the queue
     is_queue = is_proof or (len(lite_s) >= SLOW_IN_A_ROW and min(lite_s[-SLOW_IN_A_ROW:]) >= SLOW_WRITE_S)
-    if append_s or (is_queue and not bulk_s and plan.appends and lite_s[-1] <= LONGEST_LITE_S):
+    if append_s or (is_queue and not bulk_s and plan.appends and lite_s[-1] <= MAX_LITE_S):
         return "append" if len(append_s) < plan.appends else None
     if not bulk_s and not is_proof and len(lite_s) < wanted_writes(plan, lite_s):
         return "lite"
     if wants_bulk(plan, bulk_s):
         return "bulk"
-    is_slow = plan.extra and sum(bulk_s) >= SLOW_ENOUGH_S["bulk"] and not is_proof
+    is_slow = plan.extra and sum(bulk_s) >= MIN_SLOW_S["bulk"] and not is_proof
     return "again" if is_slow and len(took_s["again"]) < LITE_AFTER_BULK else None
 
 
@@ -479,13 +479,13 @@ def wants_bulk(plan: Plan, bulk_s: Sequence[float]) -> bool:
     """Whether another large write is needed: slow ones are repeated until two agree."""
     if len(bulk_s) < plan.bulk:
         return True
-    may_repeat = plan.bulk and plan.extra and len(bulk_s) < MOST_BULK_WRITES
-    return bool(may_repeat) and sum(bulk_s) >= SLOW_ENOUGH_S["bulk"] and not agree(bulk_s[-2:])
+    may_repeat = plan.bulk and plan.extra and len(bulk_s) < MAX_BULK_WRITES
+    return bool(may_repeat) and sum(bulk_s) >= MIN_SLOW_S["bulk"] and not show_one_pace(bulk_s[-2:])
 
 
-def agree(bulk_s: Sequence[float]) -> bool:
+def show_one_pace(bulk_s: Sequence[float]) -> bool:
     """Whether bulk writes show one pace; if the first was quicker, it was the burst of a limit."""
-    return max(bulk_s) - min(bulk_s) <= BULK_AGREES * max(bulk_s)
+    return max(bulk_s) - min(bulk_s) <= ONE_PACE_SPREAD * max(bulk_s)
 
 
 def mean_without_chance(append_s: Sequence[float]) -> float:
@@ -533,7 +533,7 @@ class Cost(Record):
 
 def cost_of(level: str, writes: int, disks: Sequence[Disk], *, bulk: int = 0, appends: int = 0) -> Cost:
     """Price a level, by the sizes the device takes: checked against its counters in the tests."""
-    most_kib = min([LARGEST_EBS_IO // KIB, *(disk.max_io_kib for disk in disks)])
+    most_kib = min([MAX_EBS_IO // KIB, *(disk.max_io_kib for disk in disks)])
     requests_per_mib = -(-MIB // KIB // most_kib)
     if level == "classic":
         data = CLASSIC_BLOCKS * requests_per_mib
@@ -645,7 +645,7 @@ LITE_PER_BULK_IN_A_QUEUE: Final = 1.3
 """Without appends, the journal's writes for a MiB of dd are taken to last as long as this many lite ones."""
 QUEUEING_MS: Final = 50.0
 """A device this slow has a queue: 16 ms were measured at 3,000 IOPS with 48 waiting, 455 ms at 100."""
-BASIS: Final = 5
+MIN_REQUESTS: Final = 5
 """Fewer completed requests say nothing about a device."""
 
 
@@ -707,7 +707,7 @@ class Facts(Record):
         if not self.bulk_s or not self.completed:
             return None
         for paced in (self.bulk_s, self.bulk_s[-2:]):
-            if agree(paced):
+            if show_one_pace(paced):
                 return sum(paced) / len(paced)
         if self._is_bulk_slow:  # what made one of them late let a limit save up as much for the next
             return sum(self.bulk_s[1:]) / len(self.bulk_s[1:])
@@ -722,7 +722,7 @@ class Facts(Record):
     def io_delay_s(self) -> float | None:
         """Seconds that one request waits."""
         if self.level == "passive":
-            busy = self.disk is not None and self.disk.done >= BASIS and self.disk.await_ms
+            busy = self.disk is not None and self.disk.done >= MIN_REQUESTS and self.disk.await_ms
             return busy / 1000 if busy else None
         typical_s = self.typical_s
         if typical_s is None:
@@ -777,13 +777,13 @@ class Facts(Record):
     @property
     def _is_bulk_slow(self) -> bool:
         """Whether at least two large writes were slow, and none after the first of them was quick."""
-        slow = [took_s >= SLOW_ENOUGH_S["bulk"] for took_s in self.bulk_s]
+        slow = [took_s >= MIN_SLOW_S["bulk"] for took_s in self.bulk_s]
         return sum(slow) >= 2 and all(slow[slow.index(True) :])  # noqa: PLR2004 - one is chance
 
     @property
     def _series(self) -> tuple[tuple[tuple[float, ...], float], ...]:
         """Both kinds of writes, and from when on one of them is slow."""
-        return (self.writes_s, SLOW_WRITE_S), (self.bulk_s, SLOW_ENOUGH_S["bulk"])
+        return (self.writes_s, SLOW_WRITE_S), (self.bulk_s, MIN_SLOW_S["bulk"])
 
     @property
     def _mean_dd_s(self) -> float | None:
@@ -883,7 +883,7 @@ CAUSES: Final = {
 }
 EVENT_CAUSES: Final = (THROTTLED, EXHAUSTED_IDLE, STALLED, FROZEN_OR_LOCK, IO_ERROR)
 
-NEAR_LINE: Final = 0.7
+NEAR_THRESHOLD: Final = 0.7
 """From this share of --warn up to its inverse an estimate is too rough: a measured dd decides."""
 BUSY_CPU_PCT: Final = 25.0
 """From this CPU pressure on, single slow writes say nothing about the disk."""
@@ -910,15 +910,15 @@ def worse(first: Judgement, second: Judgement) -> Judgement:
     return max((first, second), key=lambda judged: order.index(judged.verdict))
 
 
-BADNESS: Final = (OK, WARN, UNKNOWN, CRIT)
+EXIT_ORDER: Final = (OK, WARN, UNKNOWN, CRIT)
 
 
 def worst(verdicts: Iterable[str]) -> str:
     """Pick the verdict to exit with: unknown is worse than a warning, a known fault worse than unknown."""
-    return max(verdicts, key=BADNESS.index, default=UNKNOWN)
+    return max(verdicts, key=EXIT_ORDER.index, default=UNKNOWN)
 
 
-EXITS: Final = {
+EXIT_CODES: Final = {
     "nagios": {OK: 0, WARN: 1, CRIT: 2, UNKNOWN: 3},
     "npd": {OK: 0, WARN: 1, CRIT: 1, UNKNOWN: 2},
     "cron": {OK: 0, WARN: 0, CRIT: 0, UNKNOWN: 3},
@@ -945,9 +945,9 @@ def judge(facts: Facts, thresholds: Thresholds) -> Judgement:
     return Judgement(verdict=verdict, cause=cause, reason=CAUSES[cause])
 
 
-def is_near(dd_s: float | None, line_s: float) -> bool:
+def is_near(dd_s: float | None, threshold_s: float) -> bool:
     """Whether an estimate is so near a threshold that only a measured dd can decide."""
-    return dd_s is not None and NEAR_LINE * line_s <= dd_s <= line_s / NEAR_LINE
+    return dd_s is not None and NEAR_THRESHOLD * threshold_s <= dd_s <= threshold_s / NEAR_THRESHOLD
 
 
 def wants_classic(facts: Facts, judged: Judgement, thresholds: Thresholds, climb_s: float) -> bool:
@@ -968,7 +968,7 @@ def is_paced(facts: Facts, thresholds: Thresholds) -> bool:
         return False
     if facts.bulk_s and facts.healthy_bulk_s:
         least_s = min(facts.bulk_s[-2:])
-        if least_s >= max(SLOW_ENOUGH_S["bulk"], thresholds.ratio * facts.healthy_bulk_s):
+        if least_s >= max(MIN_SLOW_S["bulk"], thresholds.ratio * facts.healthy_bulk_s):
             return True
     if not healthy_s:
         return False
@@ -976,13 +976,13 @@ def is_paced(facts: Facts, thresholds: Thresholds) -> bool:
     least_s = lumps_s or (min(last) if facts.level == "lite" and last else typical_s)
     even = facts.level == "lite" and len(last) == 3 and max(last) <= 1.2 * least_s  # noqa: PLR2004 - in a row
     ratio = thresholds.ratio / 2 if even else thresholds.ratio
-    return least_s >= max(SLOW_ENOUGH_S[facts.level], ratio * healthy_s)
+    return least_s >= max(MIN_SLOW_S[facts.level], ratio * healthy_s)
 
 
 def after_classic(lite: Judgement, classic: Judgement, facts: Facts) -> Judgement:
     """Decide between two levels: classic overrules, unless it cannot know better than the median of lite."""
     paced = lite.cause == EXHAUSTED_IDLE and facts.healthy_s is None
-    if classic.verdict == OK and paced and facts.elapsed_s >= SLOW_ENOUGH_S["classic"]:
+    if classic.verdict == OK and paced and facts.elapsed_s >= MIN_SLOW_S["classic"]:
         return lite
     return classic if classic.verdict != UNKNOWN else lite
 
@@ -1020,7 +1020,7 @@ def _judge_passive(facts: Facts, thresholds: Thresholds) -> Judgement:
         verdict, cause = (CRIT if dd_s >= thresholds.crit_s else WARN), THROTTLED
     elif tasks and tasks.stuck_here and not disk.in_flight and tasks.stuck_wchan.startswith(LOCK_WAITS):
         verdict, cause = WARN, FROZEN_OR_LOCK
-    elif tasks and tasks.stuck_here and not disk.in_flight and disk.done < BASIS:  # held above it
+    elif tasks and tasks.stuck_here and not disk.in_flight and disk.done < MIN_REQUESTS:  # held above it
         verdict, cause = WARN, STALLED
     elif tasks and tasks.stuck:
         cause = NOT_THIS_DISK
@@ -1037,46 +1037,46 @@ def _judge_failure(code: str, message: str) -> Judgement:
 # One line for people.
 
 
-def headline(reading: dict[str, Any], most: int = 400, *, by_path: bool = False) -> str:
-    """One line of at most ``most`` characters; ``by_path`` names the path and not its mount."""
+def headline(reading: dict[str, Any], max_length: int = 400, *, by_path: bool = False) -> str:
+    """One line of at max_length ``max_length`` characters; ``by_path`` names the path and not its mount."""
     name = reading["volume_id"] or ",".join(reading["disks"]) or reading["device"] or "disk not known"
     verdict = reading["verdict"].upper()
-    mount = plain((not by_path and reading["mount"]) or reading["path"], 120)
+    mount = sanitise((not by_path and reading["mount"]) or reading["path"], 120)
     if reading["cause"] == NOT_MEASURED:
-        return f"{verdict} {mount}: {plain(reading['reason'], most)}"[:most]
+        return f"{verdict} {mount}: {sanitise(reading['reason'], max_length)}"[:max_length]
     cause = "cause unknown (the disk keeps no counters)" if reading["cause"] == UNCLEAR else reading["cause"]
-    text = f"{verdict} {mount} ({plain(name, 120)}): {cause}, {_dd_words(reading)}"
+    text = f"{verdict} {mount} ({sanitise(name, 120)}): {cause}, {_format_dd(reading)}"
     if not reading["dd_measured"] and any(why.startswith("bulk:") for why in reading["skipped"]):
         text += ", throughput not measured (no room for 1 MiB)"
     disk, dstate = reading["disk"], reading["dstate"]
     if disk and disk["await_ms"] is not None and reading["verdict"] != OK:
-        text += f", {disk['per_s']:.0f} I/Os a second of {duration(disk['await_ms'] / 1000)} each"
+        text += f", {disk['per_s']:.0f} I/Os a second of {format_duration(disk['await_ms'] / 1000)} each"
     if dstate and dstate["most_here"]:
         here = [group for group in dstate["top"] if group["here"]]
-        text += f", {dstate['most_here']} in state D: " + ", ".join(_groups_in_words(here)[:3])
+        text += f", {dstate['most_here']} in state D: " + ", ".join(_format_groups(here)[:3])
     if (reading["startup_ms"] or 0) >= 1000:  # noqa: PLR2004 - a second
-        text += f", started in {duration(reading['startup_ms'] / 1000)}"
-    return text if len(text) <= most else text[: most - 1] + "~"
+        text += f", started in {format_duration(reading['startup_ms'] / 1000)}"
+    return text if len(text) <= max_length else text[: max_length - 1] + "~"
 
 
-def _groups_in_words(top: Sequence[dict[str, Any]]) -> list[str]:
-    counts = tally((f"{group['comm']} [{group['wchan']}]", group["count"]) for group in top)
+def _format_groups(top: Sequence[dict[str, Any]]) -> list[str]:
+    counts = sum_counts((f"{group['comm']} [{group['wchan']}]", group["count"]) for group in top)
     return [f"{count} {name}" for name, count in counts.items()]
 
 
-def _dd_words(reading: dict[str, Any]) -> str:
+def _format_dd(reading: dict[str, Any]) -> str:
     if reading["reached"] == "passive" and not reading["completed"]:
-        return f"the path lookup has not returned in {duration(reading['dd_s'])}"
+        return f"the path lookup has not returned in {format_duration(reading['dd_s'])}"
     if reading["dd_s"] is None:
         if reading["error"]:
             return f"a write failed with {reading['error']}"
         return "nothing written" if reading["reached"] == "passive" else "not measured"
     if reading["reached"] == "passive" and reading["cause"] == STALLED:
-        return f"nothing has come back for {duration(reading['dd_s'])}"
+        return f"nothing has come back for {format_duration(reading['dd_s'])}"
     if not reading["completed"]:
-        return f"a write has not ended in {duration(reading['dd_s'])}"
+        return f"a write has not ended in {format_duration(reading['dd_s'])}"
     would = "would take at least" if reading["dd_at_least"] else "would take"
-    return f"dd {'took' if reading['dd_measured'] else would} {duration(reading['dd_s'])}"
+    return f"dd {'took' if reading['dd_measured'] else would} {format_duration(reading['dd_s'])}"
 
 
 def nagios_line(reading: dict[str, Any], thresholds: Thresholds, *, by_path: bool = False) -> str:
@@ -1085,7 +1085,7 @@ def nagios_line(reading: dict[str, Any], thresholds: Thresholds, *, by_path: boo
     data = [f"dd={dd};{thresholds.warn_s:g};{thresholds.crit_s:g};0"]
     delay_ms = reading["io_delay_ms"]
     data.append("io_delay=U;;;0" if delay_ms is None else f"io_delay={delay_ms:.3f}ms;;;0")
-    data.append(f"blocked={(reading['dstate'] or {}).get('most', 0)};;;0")
+    data.append(f"blocked={(reading['dstate'] or {}).get('max_length', 0)};;;0")
     data.append(f"credits={reading['credits_total']:.0f}c")
     text = headline(reading, by_path=by_path).replace("|", "/")
     return f"DDPROBE {text} | {' '.join(data)}"
@@ -1225,7 +1225,7 @@ def _share(text: str) -> float | None:
 
 
 def _count(text: str) -> int | None:
-    count = whole(text)
+    count = parse_integer(text)
     return count if count is not None and 1 <= count <= 1000 else None  # noqa: PLR2004 - see KINDS
 
 
@@ -1259,7 +1259,7 @@ def parse_command(argv: Sequence[str]) -> Options:
     mode = paths.pop(0) if paths else ""
     if mode not in MODES:
         raise UsageError(
-            f"{plain(mode, 40) or 'nothing'} is not one of {', '.join(MODES)}; see ddprobe --help"
+            f"{sanitise(mode, 40) or 'nothing'} is not one of {', '.join(MODES)}; see ddprobe --help"
         )
     values: dict[str, Any] = {}
     for name, kind, default, modes, _ in OPTIONS:
@@ -1267,7 +1267,7 @@ def parse_command(argv: Sequence[str]) -> Options:
         if texts and mode not in modes.split():
             faults.append(f"--{name} means nothing to {mode}")
         values[name.replace("-", "_")] = _value_of(name, kind, texts, default, faults)
-    faults += [f"there is no option --{plain(name, 40)}" for name in texts_by_name]
+    faults += [f"there is no option --{sanitise(name, 40)}" for name in texts_by_name]
     if mode == "passive":
         values["level"] = "passive"
     if values["interval"] is None:
@@ -1311,7 +1311,7 @@ def _split_argv(argv: Sequence[str], faults: list[str]) -> tuple[dict[str, list[
         elif rest:
             texts_by_name.setdefault(name, []).append(rest.pop(0))
         else:
-            faults.append(f"--{plain(name, 40)} needs a value")
+            faults.append(f"--{sanitise(name, 40)} needs a value")
     return texts_by_name, paths
 
 
@@ -1324,7 +1324,7 @@ def _value_of(name: str, kind: str, texts: list[str], default: str, faults: list
     value = parse_value(kind, text)
     if value is None:
         shape = f"one of {', '.join(kind.split())}" if " " in kind else KINDS.get(kind, ("a value",))[0]
-        faults.append(f"--{name} takes {shape}, not {plain(text, 60)!r}")
+        faults.append(f"--{name} takes {shape}, not {sanitise(text, 60)!r}")
     return value
 
 
@@ -1336,10 +1336,10 @@ def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
     if mode != "passive" and values["deadline"] < values["crit"]:
         faults.append(f"--deadline {values['deadline']:g}s is below {crit}: no verdict could be reached")
     if "/" in values["file"]:
-        faults.append(f"--file is a name in PATH, not a path: {plain(values['file'], 60)!r}")
+        faults.append(f"--file is a name in PATH, not a path: {sanitise(values['file'], 60)!r}")
     elif not values["file"].startswith(".ddprobe"):
         faults.append(
-            f"--file must begin with .ddprobe, so as not to name other data: {plain(values['file'], 60)!r}"
+            f"--file must begin with .ddprobe, so as not to name other data: {sanitise(values['file'], 60)!r}"
         )
     if values["collectd"] and values["json"] == "-":
         faults.append("--collectd and --json - both want stdout")
@@ -1347,7 +1347,7 @@ def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
         faults.append("--engine dd writes zeros: leave out --data random, or take --engine inproc")
     rate = values["max_credit_share"] * values["baseline_iops"]
     level = values["level"]
-    writes = values["writes"] or (USUAL_WRITES.get(mode, 1) if level == "ladder" else 1)
+    writes = values["writes"] or (DEFAULT_WRITES.get(mode, 1) if level == "ladder" else 1)
     series = cost_of("lite", writes, (), bulk=BULK_WRITES if level == "ladder" else 0)
     cost = CLASSIC_CREDITS if level == "classic" else series.credits
     if mode in ("run", "serve") and values["level"] != "passive" and cost > rate * values["interval"]:
@@ -1368,7 +1368,7 @@ def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
 
 
 STEP_S: Final = 0.1
-_left_behind: list[int] = []
+_unreaped_pids: list[int] = []
 
 
 class ChildTask:
@@ -1390,7 +1390,7 @@ class ChildTask:
                 " or name fewer paths"
             ) from None
         if self.pid == 0:
-            _be_the_child(work, child_end, keep)
+            _run_in_child(work, child_end, keep)
         os.close(child_end)
         os.set_blocking(self.fd, False)
 
@@ -1442,7 +1442,7 @@ class ChildTask:
         if not self.has_ended():
             kill(self.pid)
         if not self.ends_within(0.02):
-            _left_behind.append(self.pid)
+            _unreaped_pids.append(self.pid)
 
     def ends_within(self, seconds: float) -> bool:
         """Whether the process is gone by then, at the latest."""
@@ -1452,34 +1452,34 @@ class ChildTask:
         return self.has_ended()
 
 
-def _be_the_child(work: Callable[[Callable[[object], None]], None], fd: int, keep: Sequence[int]) -> NoReturn:
+def _run_in_child(work: Callable[[Callable[[object], None]], None], fd: int, keep: Sequence[int]) -> NoReturn:
     def send(value: object) -> None:
         raw = marshal.dumps(value)  # type: ignore[arg-type] # what marshal cannot take is a fault of ours
         os.write(fd, len(raw).to_bytes(4, "little") + raw)
 
     try:
         os.setsid()
-        _forget_handlers()
-        _drop_files({fd, *keep})
+        _reset_signal_handlers()
+        _close_other_files({fd, *keep})
         work(send)
         os._exit(0)
     except BaseException:  # noqa: BLE001 - a child of a probe never speaks, it only ends
         os._exit(70)
 
 
-def _forget_handlers() -> None:
+def _reset_signal_handlers() -> None:
     signal = sys.modules.get("signal")
     if signal is not None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
 
 
-def _drop_files(keep: set[int]) -> None:
+def _close_other_files(keep: set[int]) -> None:
     """Hold nothing of the caller's: an open pipe of a stuck child makes the caller wait as well."""
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
-    for fd in _open_numbers():
+    for fd in _open_descriptors():
         if fd > 2 and fd not in keep:  # noqa: PLR2004 - after stderr
             try:
                 os.close(fd)
@@ -1487,7 +1487,7 @@ def _drop_files(keep: set[int]) -> None:
                 pass
 
 
-def _open_numbers() -> Sequence[int]:
+def _open_descriptors() -> Sequence[int]:
     try:
         return [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:
@@ -1504,12 +1504,12 @@ def kill(pid: int) -> None:
 
 def reap() -> None:
     """Collect children that were given up and have ended since."""
-    for pid in list(_left_behind):
+    for pid in list(_unreaped_pids):
         try:
             if os.waitpid(pid, os.WNOHANG)[0]:
-                _left_behind.remove(pid)
+                _unreaped_pids.remove(pid)
         except ChildProcessError:
-            _left_behind.remove(pid)
+            _unreaped_pids.remove(pid)
 
 
 def wait_for(fds: Iterable[int], within_s: float) -> None:
@@ -1525,18 +1525,18 @@ def wait_for(fds: Iterable[int], within_s: float) -> None:
 # Files: small ones of the kernel, paths name by name, and files that are replaced or appended to.
 
 
-MOST_LINKS: Final = 40
+MAX_LINKS: Final = 40
 """As many symbolic links as the kernel follows in one path."""
 
 
-def read_text(path: str, most: int = 65536) -> str:
+def read_text(path: str, max_bytes: int = 65536) -> str:
     """Content of a small file of the kernel's, or "" if it does not exist or we may not read it."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return ""
     try:
-        return os.read(fd, most).decode("utf-8", "replace").strip()
+        return os.read(fd, max_bytes).decode("utf-8", "replace").strip()
     except OSError:
         return ""
     finally:
@@ -1548,7 +1548,7 @@ def read_mounts() -> tuple[Mount, ...]:
     return parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
 
 
-def names_in(folder: str) -> list[str]:
+def list_names(folder: str) -> list[str]:
     """List a directory; empty if it does not exist or we may not read it."""
     try:
         return os.listdir(folder)
@@ -1566,13 +1566,15 @@ def name_of(path: str) -> str:
     return f"path-{int.from_bytes(os.fsencode(path), 'little') % ((1 << 61) - 1):x}"
 
 
-def follow(path: str, mounts: Sequence[Mount], reach: Callable[[str], None]) -> tuple[str, str | None]:
-    """Follow a path name by name, as the kernel does, and say by ``reach`` which name is looked up next.
+def resolve_links(
+    path: str, mounts: Sequence[Mount], before_step: Callable[[str], None]
+) -> tuple[str, str | None]:
+    """Follow a path name by name, as the kernel does, and call ``before_step`` before each name.
 
-    Gives the path without symbolic links, and the last link of another user that it led through. Where
-    something is mounted, and above such a place, no disk is asked: those directories cannot be replaced.
+    Gives the path without symbolic links, and the last link of another user that it led through. At
+    a mount point, and above it, no disk is queried: those directories cannot be replaced.
     """
-    real, names, links, stranger = "/", path.split("/")[::-1], 0, None
+    real, names, links, foreign_link = "/", path.split("/")[::-1], 0, None
     while names:
         name = names.pop()
         if name in ("", "."):
@@ -1584,20 +1586,20 @@ def follow(path: str, mounts: Sequence[Mount], reach: Callable[[str], None]) -> 
         if any(f"{mount.point}/".startswith(f"{step}/") for mount in mounts):
             real = step
             continue
-        reach(step)
+        before_step(step)
         status = os.lstat(step)
         if kind_of(status) != "link":
             real = step
             continue
         links += 1
-        if links > MOST_LINKS:
+        if links > MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         if status.st_uid not in (0, os.geteuid()):
-            stranger = step
+            foreign_link = step
         target = os.readlink(step)
         real = "/" if target.startswith("/") else real
         names += target.split("/")[::-1]
-    return real, stranger
+    return real, foreign_link
 
 
 def open_folder(real: str) -> int:
@@ -1635,7 +1637,7 @@ def write_all(fd: int, raw: bytes) -> None:
         raw = raw[os.write(fd, raw) :]
 
 
-def append_line(path: str, line: str, most: int = 5 * MIB) -> None:
+def append_line(path: str, line: str, max_bytes: int = 5 * MIB) -> None:
     """Append to a log that stays bounded: when it is full it becomes FILE.1.
 
     The log must be a regular file with one name. It and its directory must be ours or root's, and not
@@ -1649,7 +1651,7 @@ def append_line(path: str, line: str, most: int = 5 * MIB) -> None:
         if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o002:
             raise OSError(errno.EPERM, f"other users may write to {folder_name}; name a file elsewhere")
         fd = _open_log(folder, name)
-        if os.fstat(fd).st_size > most:
+        if os.fstat(fd).st_size > max_bytes:
             os.rename(name, name + ".1", src_dir_fd=folder, dst_dir_fd=folder)
             os.close(fd)
             fd = -1
@@ -1677,7 +1679,7 @@ def _open_log(folder: int, name: str) -> int:
 
 PAUSE_SHARE: Final = 25
 """The pause after a pass, as a multiple of the time the pass took."""
-MOST_FILES: Final = 256
+MAX_FILES: Final = 256
 
 
 class Observer:
@@ -1760,11 +1762,11 @@ class Observer:
         sample = self._samples.get(tid)
         if sample is None or now_s - sample.last_s > 3600:  # noqa: PLR2004 - ids are used again
             sample = self._samples[tid] = TaskSample(now_s, switches)
-            sample.comm = plain(comm)
+            sample.comm = sanitise(comm)
             sample.unit = _unit_of(read_text(f"/proc/{pid}/cgroup", 4096))
-        sample.is_root = is_roots(status)
+        sample.is_root = belongs_to_root(status)
         wchan = read_text(f"{folder}/wchan", 256)
-        sample.wchan = plain(wchan) if wchan not in ("", "0") else sample.wchan or "?"
+        sample.wchan = sanitise(wchan) if wchan not in ("", "0") else sample.wchan or "?"
         if switches != sample.switches:
             sample.switches, sample.still_s = switches, now_s
         sample.here = sample.here or pid == self._own or self._uses_this_disk(pid, sample.comm)
@@ -1795,7 +1797,7 @@ class Observer:
     def _is_here(self, path: str, mounts: Sequence[Mount]) -> bool:
         mount = mount_of(path, mounts)
         if mount is not None and mount.fs == "overlay":  # what is written there lands in a folder of ours
-            mount = mount_of(upper_of(mount), self._site.mounts)
+            mount = mount_of(upper_dir_of(mount), self._site.mounts)
         return mount is not None and mount.dev == self._site.mount.dev
 
     def summary(self) -> dict[str, Any]:
@@ -1823,7 +1825,7 @@ class Observer:
 
     def _groups(self) -> list[dict[str, Any]]:
         samples = self._samples.values()
-        counts = tally(((sample.comm, sample.wchan, sample.unit, sample.here), 1) for sample in samples)
+        counts = sum_counts(((sample.comm, sample.wchan, sample.unit, sample.here), 1) for sample in samples)
         ranked = sorted(counts.items(), key=lambda item: (not item[0][3], -item[1], item[0]))[: self._top]
         return [
             {"comm": comm, "wchan": wchan, "unit": unit, "here": here, "count": count}
@@ -1832,7 +1834,7 @@ class Observer:
 
 
 def _most_common(names: Sequence[str]) -> str:
-    counts = tally((name, 1) for name in names)
+    counts = sum_counts((name, 1) for name in names)
     return max(counts, key=lambda name: counts[name], default="")
 
 
@@ -1841,11 +1843,11 @@ def _switches(status: str) -> int:
     total = 0
     for line in status.splitlines()[-4:]:
         if "ctxt_switches" in line:
-            total += whole(line.rpartition(":")[2]) or 0
+            total += parse_integer(line.rpartition(":")[2]) or 0
     return total
 
 
-def is_roots(status: str) -> bool:
+def belongs_to_root(status: str) -> bool:
     """Whether a thread is root's or the kernel's, by its real and effective user in /proc/PID/status."""
     return "\nUid:\t0\t0\t" in status
 
@@ -1854,7 +1856,7 @@ def _unit_of(cgroup: str) -> str:
     """Name the systemd unit or the container from /proc/PID/cgroup."""
     for part in reversed(cgroup.splitlines()[-1].rpartition(":")[2].split("/") if cgroup else []):
         if part.endswith((".service", ".scope", ".slice")) or len(part) >= 64:  # noqa: PLR2004 - a container's id
-            return plain(part if "." in part else part[:12])
+            return sanitise(part if "." in part else part[:12])
     return ""
 
 
@@ -1868,7 +1870,7 @@ def _mount_space(pid: int | str) -> str:
 def _open_files(pid: int) -> Iterable[str]:
     """Names behind a process's descriptors, by readlink: to stat them might wait for the disk."""
     try:
-        names = os.listdir(f"/proc/{pid}/fd")[:MOST_FILES]
+        names = os.listdir(f"/proc/{pid}/fd")[:MAX_FILES]
     except OSError:
         return
     for name in names:
@@ -1884,7 +1886,7 @@ def _open_files(pid: int) -> Iterable[str]:
 # Clocks and chance.
 
 
-def instant(at_s: float) -> str:
+def format_instant(at_s: float) -> str:
     """ISO 8601, UTC, milliseconds."""
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at_s))}.{int(at_s * 1000) % 1000:03d}Z"
 
@@ -1986,7 +1988,7 @@ class Watches:
         for watch in self._all:
             watch.restart()
 
-    def sickest(self) -> Delta | None:
+    def slowest(self) -> Delta | None:
         """Pick the disk that has stood still longest, then the slowest: the others wait for it."""
         deltas = [delta for watch in self._all if (delta := watch.delta()) is not None]
         return max(deltas, key=lambda delta: (delta.quiet_s, delta.await_ms or 0.0), default=None)
@@ -1997,7 +1999,7 @@ def io_pressure_us() -> dict[str, int]:
     totals = {}
     for line in read_text("/proc/pressure/io").splitlines():
         kind, _, rest = line.partition(" ")
-        totals[kind] = whole(rest.rpartition("total=")[2]) or 0
+        totals[kind] = parse_integer(rest.rpartition("total=")[2]) or 0
     return totals
 
 
@@ -2047,7 +2049,7 @@ class StateDirs:
         except (OSError, ProbeError) as fault:
             print_error(f"ddprobe: {path} not written: {fault}")
 
-    def scratch(self) -> int:
+    def open_scratch_file(self) -> int:
         """Open a file in memory that has no name and is gone when it is closed."""
         self.ensure()
         name = self.path(f".scratch.{os.urandom(8).hex()}")
@@ -2055,14 +2057,14 @@ class StateDirs:
         os.unlink(name)
         return fd
 
-    def forget(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         """Remove one small file, unless another run just did."""
         try:
             os.unlink(self.path(name))
         except FileNotFoundError:
             pass
 
-    def holder_of(self, key: str) -> Writing | None:
+    def holder_of(self, key: str) -> LockHolder | None:
         """Who holds a lock now; None if it is free."""
         lock = Lock(self, key)
         holder = None if lock.take() else lock.holder()
@@ -2112,14 +2114,14 @@ def _why_not_private(folder: str, mounts: Sequence[Mount]) -> str | None:
     return "may be written by others" if status.st_mode & 0o022 else None
 
 
-class Writing(Record):
+class LockHolder(Record):
     """What holds a lock: a write of a level, a lookup, or an output."""
 
     pid: int
     level: str
     started_s: float
     age_s: float
-    at: str
+    path: str
 
 
 class Lock:
@@ -2147,30 +2149,34 @@ class Lock:
         os.ftruncate(self.fd, 0)  # who held it before is of no concern any more
         return True
 
-    def holder(self) -> Writing | None:
+    def holder(self) -> LockHolder | None:
         """Who holds it, and since when; None just before that is noted, or if the note is malformed."""
         fields = os.pread(self.fd, 8192, 0).decode("utf-8", "surrogateescape").split(" ", 4)
-        if len(fields) < 5:  # noqa: PLR2004 - see note_holder
+        if len(fields) < 5:  # noqa: PLR2004 - see write_holder
             return None
-        pid, booted_s, started_s = whole(fields[0]), parse_number(fields[2]), parse_number(fields[3], 1e11)
+        pid, booted_s, started_s = (
+            parse_integer(fields[0]),
+            parse_number(fields[2]),
+            parse_number(fields[3], 1e11),
+        )
         if pid is None or pid <= 0 or not fields[1].isalpha() or booted_s is None or started_s is None:
             return None
         age_s = max(0.0, boot_clock() - booted_s)
-        return Writing(pid=pid, level=fields[1], started_s=started_s, age_s=age_s, at=fields[4])
+        return LockHolder(pid=pid, level=fields[1], started_s=started_s, age_s=age_s, path=fields[4])
 
     def close(self) -> None:
         """Drop our hold; a child that inherited it keeps its own."""
         os.close(self.fd)
 
 
-def note_holder(fd: int, level: str, began: tuple[float, float], at: str) -> None:
+def write_holder(fd: int, level: str, began: tuple[float, float], path: str) -> None:
     """Write into the lock file who we are, since when, by both clocks, and what we wait for."""
-    text = os.fsencode(f"{os.getpid()} {level} {began[0]:.3f} {began[1]:.3f} {at}")
+    text = os.fsencode(f"{os.getpid()} {level} {began[0]:.3f} {began[1]:.3f} {path}")
     os.pwrite(fd, text, 0)
     os.ftruncate(fd, len(text))
 
 
-class Touch:
+class FileSystemLock:
     """Holds the lock of the file system that a child is about to touch, so that only one can hang there."""
 
     def __init__(self, state_dirs: StateDirs | None, level: str, wait_s: float | None = None) -> None:
@@ -2180,19 +2186,19 @@ class Touch:
         self._key = ""
         self._lock: Lock | None = None
 
-    def reach(self, path: str) -> None:
-        """Let go of the file system before, and take the lock of the one that the path is on."""
+    def move_to(self, path: str) -> None:
+        """Release the lock of the file system before, and take that of the one the path is on."""
         mount = mount_of(path, self._state_dirs.mounts) if self._state_dirs else None
         if self._state_dirs is None or mount is None:
             return
         if mount.key != self._key:
             if self._lock:
                 self._lock.close()
-            self._key, self._lock = mount.key, self._take(self._state_dirs, mount.key)
+            self._key, self._lock = mount.key, self._acquire(self._state_dirs, mount.key)
         if self._lock:
-            note_holder(self._lock.fd, self._level, self._began, path)
+            write_holder(self._lock.fd, self._level, self._began, path)
 
-    def _take(self, state_dirs: StateDirs, key: str) -> Lock | None:
+    def _acquire(self, state_dirs: StateDirs, key: str) -> Lock | None:
         lock, until_s = Lock(state_dirs, key), time.monotonic() + (self._wait_s or 0.0)
         while not lock.take():
             if time.monotonic() < until_s:
@@ -2203,7 +2209,9 @@ class Touch:
             if self._wait_s is None:
                 return None
             who = (
-                f"process {holder.pid} has waited {duration(holder.age_s)}" if holder else "another one waits"
+                f"process {holder.pid} has waited {format_duration(holder.age_s)}"
+                if holder
+                else "another one waits"
             )
             raise BlockingIOError(errno.EAGAIN, f"{who} for this file system")
         return lock
@@ -2215,7 +2223,7 @@ def write_stream(fd: int, text: str, within_s: float = 1.0) -> bool:
     state_dirs = state_dirs_in_use[0] if state_dirs_in_use else None
 
     def write_to_file(send: Callable[[object], None]) -> None:
-        Touch(state_dirs, "output", within_s).reach(os.readlink(f"/proc/self/fd/{copy}"))
+        FileSystemLock(state_dirs, "output", within_s).move_to(os.readlink(f"/proc/self/fd/{copy}"))
         write_all(copy, raw)
         send(True)
 
@@ -2276,12 +2284,12 @@ class Lookup:
         self._mounts = read_mounts()
         self._child: ChildTask | None = None
         self._answer: dict[str, str] = {}
-        if (stuck := self._known_to_be_stuck()) is not None:
+        if (stuck := self._stuck_path()) is not None:
             self._answer = {"path": stuck}
         else:
             self._advance()
 
-    def _known_to_be_stuck(self) -> str | None:
+    def _stuck_path(self) -> str | None:
         last_place = self._last_place()
         mount = mount_of(last_place, self._mounts) if last_place else None
         holder = self._state_dirs.holder_of(mount.key) if self._state_dirs and mount else None
@@ -2305,17 +2313,17 @@ class Lookup:
                 self._answer |= part
 
     def _follow(self, send: Callable[[object], None], lock: Lock | None) -> None:
-        began, touch = (boot_clock(), time.time()), Touch(self._state_dirs, "lookup")
+        began, system_lock = (boot_clock(), time.time()), FileSystemLock(self._state_dirs, "lookup")
 
-        def reach(step: str) -> None:
+        def before_step(step: str) -> None:
             send({"at": step})
             if lock:
-                note_holder(lock.fd, "lookup", began, step)
-            touch.reach(step)
+                write_holder(lock.fd, "lookup", began, step)
+            system_lock.move_to(step)
 
         try:
-            real, stranger = follow(self.path, self._mounts, reach)
-            reach(real)
+            real, foreign_link = resolve_links(self.path, self._mounts, before_step)
+            before_step(real)
             status = os.stat(real)
         except OSError as fault:
             send({"refused": f"{self.path}: {fault.strerror}; name a directory on the disk to look at"})
@@ -2323,11 +2331,11 @@ class Lookup:
         if kind_of(status) != "folder":
             problem = "is not a directory; ddprobe writes only a file of its own, so name a directory"
             send({"refused": f"{self.path} {problem}"})
-        elif self._writes and stranger and os.geteuid() == 0:
+        elif self._writes and foreign_link and os.geteuid() == 0:
             why = "a symbolic link of another user, which root does not follow to write"
-            send({"refused": f"{self.path}: {stranger} is {why}; name {real}"})
+            send({"refused": f"{self.path}: {foreign_link} is {why}; name {real}"})
         else:
-            send({"path": real, "keep": "" if stranger else real})
+            send({"path": real, "keep": "" if foreign_link else real})
 
     def site(self, until_s: float, volume_id: str | None = None) -> Site:
         """What was found by then. A site that has not answered has no disks, unless it is certain which."""
@@ -2345,8 +2353,8 @@ class Lookup:
         if self._state_dirs and keep not in ("", last_place) and keep.isprintable() and keep == keep.strip():
             self._state_dirs.write(f"{name_of(self.path)}.place", keep)
         holder = self._state_dirs.holder_of(name_of(self.path)) if self._state_dirs and not real else None
-        reached = real or self._answer.get("at") or (holder.at if holder else "")
-        mount = mount_of(reached, self._mounts) if reached else NOWHERE
+        reached = real or self._answer.get("at") or (holder.path if holder else "")
+        mount = mount_of(reached, self._mounts) if reached else UNKNOWN_MOUNT
         if mount is None:
             raise ProbeError(
                 f"{reached} is on no mount of /proc/self/mountinfo; name a directory of a mounted disk"
@@ -2379,8 +2387,8 @@ def _btrfs_parts(mount: Mount, name: str, root: str = "/sys/fs/btrfs") -> list[s
     """Find every device of a btrfs, of which mountinfo names but one."""
     if mount.fs != "btrfs":
         return []
-    for folder in names_in(root):
-        parts = names_in(f"{root}/{folder}/devices")
+    for folder in list_names(root):
+        parts = list_names(f"{root}/{folder}/devices")
         if name in parts:
             return [os.path.realpath(f"{root}/{folder}/devices/{part}") for part in parts]
     return []
@@ -2389,7 +2397,7 @@ def _btrfs_parts(mount: Mount, name: str, root: str = "/sys/fs/btrfs") -> list[s
 def whole_disks(folder: str, depth: int = 0) -> set[str]:
     """Find what a block device is made of: its parent if it is a partition, its parts if it is dm or md."""
     parts = os.path.join(folder, "slaves")
-    below = [os.path.realpath(os.path.join(parts, name)) for name in names_in(parts)]
+    below = [os.path.realpath(os.path.join(parts, name)) for name in list_names(parts)]
     if below and depth < 8:  # noqa: PLR2004 - deeper stacks are not used
         return set().union(*(whole_disks(part, depth + 1) for part in below))
     return {os.path.dirname(folder) if os.path.exists(os.path.join(folder, "partition")) else folder}
@@ -2401,113 +2409,12 @@ def _describe(folder: str) -> dict[str, Any]:
         "name": os.path.basename(folder),
         "dev": read_text(f"{folder}/dev"),
         "stat_path": f"{folder}/stat",
-        "model": plain(model),
+        "model": sanitise(model),
         "volume_id": volume_id_of(model, read_text(f"{folder}/device/serial")),
-        "size_gib": max(0, whole(read_text(f"{folder}/size")) or 0) * 512 / (1 << 30),
-        "max_io_kib": max(0, whole(read_text(f"{folder}/queue/max_sectors_kb")) or 0) or 256,
+        "size_gib": max(0, parse_integer(read_text(f"{folder}/size")) or 0) * 512 / (1 << 30),
+        "max_io_kib": max(0, parse_integer(read_text(f"{folder}/queue/max_sectors_kb")) or 0) or 256,
         "write_cache": read_text(f"{folder}/queue/write_cache") or "unknown",
     }
-
-
-# ---------------------------------------------------------------- host/memory
-# Memory of earlier runs: healthy medians and the allowance of credits.
-
-
-HISTORY: Final = 31
-FEWEST_FOR_A_MEDIAN: Final = 3
-ALLOWANCE_S: Final = 600.0
-"""Unspent credits are kept for this long, so an operator can run it a few times in a row."""
-
-
-class Memory:
-    """What earlier runs on this file system measured while it was healthy, and what they spent."""
-
-    def __init__(self, state_dirs: StateDirs, key: str, credits_per_s: float) -> None:
-        self._state_dirs, self._name, self._rate = state_dirs, f"{key}.memory", credits_per_s
-        self.healthy: dict[str, list[float]] = {"lite": [], "bulk": [], "classic": []}
-        self.credits_total = 0.0
-        self.classic_at_s = -1e9
-        self.climb_s = 0.0
-        self._credits_left, self._at_s = self.most, boot_clock()
-        self.reload()
-
-    def reload(self) -> None:
-        """Read what is remembered now: other runs may have added to it."""
-        for line in read_text(self._state_dirs.path(self._name)).splitlines():
-            word, _, numbers = line.partition(" ")
-            try:
-                self._recall(word, [float(number) for number in numbers.split()])
-            except ValueError:
-                continue
-
-    def _recall(self, word: str, values: list[float]) -> None:
-        """Take a line as save writes it: what cannot be would allow too much, or nothing ever again."""
-        if not all(abs(value) < 1e12 for value in values):  # noqa: PLR2004 - and so neither inf nor nan
-            return
-        if word in self.healthy and all(value >= 0 for value in values):
-            self.healthy[word] = values[-HISTORY:]
-        elif word == "credits" and len(values) == 4 and values[2] >= 0:  # noqa: PLR2004 - as save writes them
-            self._credits_left, self._at_s, self.credits_total, self.classic_at_s = values
-        elif word == "climb" and len(values) == 1 and values[0] >= 0:
-            self.climb_s = values[0]
-
-    @property
-    def most(self) -> float:
-        """Credits that may have been saved up."""
-        return self._rate * ALLOWANCE_S
-
-    def allowance(self) -> float:
-        """Credits that may be spent now."""
-        return min(self.most, self._credits_left + max(0.0, boot_clock() - self._at_s) * self._rate)
-
-    def spend(self, credits_spent: float, *, climbed: bool = False) -> None:
-        """Charge credits before they are spent, so that a run beside us counts them; below 0 gives back."""
-        with self:
-            self._credits_left, self._at_s = min(self.most, self.allowance() - credits_spent), boot_clock()
-            self.credits_total += credits_spent
-            self.classic_at_s = boot_clock() if climbed else self.classic_at_s
-
-    def learn(self, healthy_s: dict[str, float]) -> None:
-        """Remember how long each level took on the healthy disk."""
-        with self:
-            for level, seconds in healthy_s.items():
-                self.healthy[level] = [*self.healthy[level], seconds][-HISTORY:]
-
-    def keep_climb(self, took_s: float) -> None:
-        """Remember the seconds of the last classic run of the ladder; 0 if it did not end."""
-        with self:
-            self.climb_s = took_s
-
-    def __enter__(self) -> None:
-        """Begin a change with what is remembered now; the lock keeps others from making one."""
-        self._lock = Lock(self._state_dirs, self._name)
-        for _ in range(100):  # its holder needs a millisecond, unless it was stopped
-            if self._lock.take():
-                break
-            time.sleep(0.005)
-        self.reload()
-
-    def __exit__(self, *_: object) -> None:
-        """End the change."""
-        self._save()
-        self._lock.close()
-
-    def median_s(self, level: str) -> float | None:
-        """Healthy median of a level, once there are enough to speak of one."""
-        known = self.healthy.get(level, [])
-        return median(known) if len(known) >= FEWEST_FOR_A_MEDIAN else None
-
-    def _save(self) -> None:
-        credits_kept = (self._credits_left, self._at_s, self.credits_total, self.classic_at_s)
-        lines = [
-            *(
-                f"{level} {' '.join(f'{value:.6f}' for value in known)}"
-                for level, known in self.healthy.items()
-            ),
-            f"credits {' '.join(f'{value:.3f}' for value in credits_kept)}",
-            f"climb {self.climb_s:.6f}",
-        ]
-        self._state_dirs.write(self._name, "\n".join(lines) + "\n")
 
 
 # ---------------------------------------------------------------- host/nvme
@@ -2560,7 +2467,7 @@ def parse_nvme_json(text: str) -> dict[str, int]:
     try:
         counters = json.loads(text)
     except (ValueError, RecursionError) as fault:
-        raise ProbeError(f"no JSON of NVMe counters: {plain(str(fault), 200)}") from None
+        raise ProbeError(f"no JSON of NVMe counters: {sanitise(str(fault), 200)}") from None
     if not isinstance(counters, dict):
         raise ProbeError("no JSON object of NVMe counters")
     named = {NVME_NEW_NAMES.get(name, name): value for name, value in counters.items()}
@@ -2594,7 +2501,7 @@ def nvme_counters(
     """Get the EBS counters of the first volume, or None if they cannot be read within a second."""
 
     def read_file(path: str) -> dict[str, int]:
-        Touch(state_dirs, "output", 0.0).reach(path)
+        FileSystemLock(state_dirs, "output", 0.0).move_to(path)
         return parse_nvme_json(read_text(path))
 
     def query_controller(disk: Disk) -> dict[str, int]:
@@ -2620,11 +2527,115 @@ def nvme_delta(before: dict[str, int] | None, after: dict[str, int] | None) -> d
     return rises | {"volume_queue_length": after.get("volume_queue_length", 0)}
 
 
+# ---------------------------------------------------------------- host/run_history
+# History of earlier runs: healthy medians and the allowance of credits.
+
+
+KEPT_MEDIANS: Final = 31
+MIN_FOR_A_MEDIAN: Final = 3
+ALLOWANCE_S: Final = 600.0
+"""Unspent credits are kept for this long, so an operator can run it a few times in a row."""
+
+
+class RunHistory:
+    """What earlier runs on this file system measured while it was healthy, and what they spent."""
+
+    def __init__(self, state_dirs: StateDirs, key: str, credits_per_s: float) -> None:
+        self._state_dirs, self._name, self._rate = state_dirs, f"{key}.memory", credits_per_s
+        self.healthy: dict[str, list[float]] = {"lite": [], "bulk": [], "classic": []}
+        self.credits_total = 0.0
+        self.classic_at_s = -1e9
+        self.climb_s = 0.0
+        self._credits_left, self._at_s = self.max_allowance, boot_clock()
+        self.reload()
+
+    def reload(self) -> None:
+        """Read what is remembered now: other runs may have added to it."""
+        for line in read_text(self._state_dirs.path(self._name)).splitlines():
+            word, _, numbers = line.partition(" ")
+            try:
+                self._parse_line(word, [float(number) for number in numbers.split()])
+            except ValueError:
+                continue
+
+    def _parse_line(self, word: str, values: list[float]) -> None:
+        """Take a line as save writes it: what cannot be would allow too much, or nothing ever again."""
+        if not all(abs(value) < 1e12 for value in values):  # noqa: PLR2004 - and so neither inf nor nan
+            return
+        if word in self.healthy and all(value >= 0 for value in values):
+            self.healthy[word] = values[-KEPT_MEDIANS:]
+        elif word == "credits" and len(values) == 4 and values[2] >= 0:  # noqa: PLR2004 - as save writes them
+            self._credits_left, self._at_s, self.credits_total, self.classic_at_s = values
+        elif word == "climb" and len(values) == 1 and values[0] >= 0:
+            self.climb_s = values[0]
+
+    @property
+    def max_allowance(self) -> float:
+        """Credits that may have been saved up."""
+        return self._rate * ALLOWANCE_S
+
+    def allowance(self) -> float:
+        """Credits that may be spent now."""
+        return min(self.max_allowance, self._credits_left + max(0.0, boot_clock() - self._at_s) * self._rate)
+
+    def spend(self, credits_spent: float, *, climbed: bool = False) -> None:
+        """Charge credits before they are spent, so that a run beside us counts them; below 0 gives back."""
+        with self:
+            self._credits_left, self._at_s = (
+                min(self.max_allowance, self.allowance() - credits_spent),
+                boot_clock(),
+            )
+            self.credits_total += credits_spent
+            self.classic_at_s = boot_clock() if climbed else self.classic_at_s
+
+    def add_healthy(self, healthy_s: dict[str, float]) -> None:
+        """Remember how long each level took on the healthy disk."""
+        with self:
+            for level, seconds in healthy_s.items():
+                self.healthy[level] = [*self.healthy[level], seconds][-KEPT_MEDIANS:]
+
+    def record_climb(self, took_s: float) -> None:
+        """Remember the seconds of the last classic run of the ladder; 0 if it did not end."""
+        with self:
+            self.climb_s = took_s
+
+    def __enter__(self) -> None:
+        """Begin a change with what is remembered now; the lock keeps others from making one."""
+        self._lock = Lock(self._state_dirs, self._name)
+        for _ in range(100):  # its holder needs a millisecond, unless it was stopped
+            if self._lock.take():
+                break
+            time.sleep(0.005)
+        self.reload()
+
+    def __exit__(self, *_: object) -> None:
+        """End the change."""
+        self._save()
+        self._lock.close()
+
+    def median_s(self, level: str) -> float | None:
+        """Healthy median of a level, once there are enough to speak of one."""
+        known = self.healthy.get(level, [])
+        return median(known) if len(known) >= MIN_FOR_A_MEDIAN else None
+
+    def _save(self) -> None:
+        credits_kept = (self._credits_left, self._at_s, self.credits_total, self.classic_at_s)
+        lines = [
+            *(
+                f"{level} {' '.join(f'{value:.6f}' for value in known)}"
+                for level, known in self.healthy.items()
+            ),
+            f"credits {' '.join(f'{value:.3f}' for value in credits_kept)}",
+            f"climb {self.climb_s:.6f}",
+        ]
+        self._state_dirs.write(self._name, "\n".join(lines) + "\n")
+
+
 # ---------------------------------------------------------------- host/writer
 # Writer: one series of writes to the one file that is ours.
 
 
-NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_SPACE_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write_file(plan: Plan, send: Callable[[object], None], lock: int, dd_output: int) -> None:
@@ -2653,7 +2664,7 @@ def write_file(plan: Plan, send: Callable[[object], None], lock: int, dd_output:
             except OSError as fault:
                 if kind == "bulk":
                     plan = _without_bulk(plan, fault, send)
-                elif kind == "append" and fault.errno in NO_ROOM:
+                elif kind == "append" and fault.errno in NO_SPACE_ERRORS:
                     plan = plan.replaced(appends=0)
                     fd = _shrink(fd, BLOCK_BYTES["bulk"], plan)
                 else:
@@ -2758,7 +2769,7 @@ def remove_own_file(plan: Plan, state_dirs: StateDirs | None = None) -> None:
 
     It is not truncated, because btrfs refuses that too while the quota is full.
     """
-    Touch(state_dirs, "output", 0.0).reach(plan.path)
+    FileSystemLock(state_dirs, "output", 0.0).move_to(plan.path)
     folder_name, name = os.path.split(plan.path)
     try:
         os.unlink(name, dir_fd=open_folder(folder_name))
@@ -2768,7 +2779,7 @@ def remove_own_file(plan: Plan, state_dirs: StateDirs | None = None) -> None:
 
 def _without_bulk(plan: Plan, fault: OSError, send: Callable[[object], None]) -> Plan:
     """Leave out the large writes if the disk is too full for them; any other fault is the disk's."""
-    if fault.errno not in NO_ROOM:
+    if fault.errno not in NO_SPACE_ERRORS:
         raise fault
     send({"no_bulk": f"{fault.strerror} ({errno.errorcode[fault.errno]})"})
     return plan.replaced(bulk=0, appends=0)
@@ -2823,7 +2834,7 @@ def _waited_for_cpu_s() -> float:
 
 def note_writer(fd: int, plan: Plan) -> None:
     """Write into the lock file, which is in memory, what we are about to write."""
-    note_holder(fd, plan.level, (boot_clock(), time.time()), plan.path)
+    write_holder(fd, plan.level, (boot_clock(), time.time()), plan.path)
 
 
 # ================================================================ measure
@@ -2858,12 +2869,12 @@ class Measurer:
         self, options: Options, site: Site, state_dirs: StateDirs, heartbeat: Callable[[], None]
     ) -> None:
         self.options, self.site, self.state_dirs, self._heartbeat = options, site, state_dirs, heartbeat
-        self.memory = self._memory()
+        self.history = self._run_history()
         self.thresholds = Thresholds(warn_s=options.warn, crit_s=options.crit, ratio=options.ratio)
 
-    def _memory(self) -> Memory:
+    def _run_history(self) -> RunHistory:
         key = "_".join([self.site.key, *self.site.volume_ids])
-        return Memory(self.state_dirs, key, self.options.max_credit_share * self.options.baseline_iops)
+        return RunHistory(self.state_dirs, key, self.options.max_credit_share * self.options.baseline_iops)
 
     def look(self, span_s: float, own_pid: int = -1) -> Facts:
         """Watch the counters for a while, and who is in D; longer when the disk stands still."""
@@ -2875,7 +2886,7 @@ class Measurer:
             wait_for(fds, min(STEP_S, until_s - now_s))
             tasks = self._newest(observer, tasks)
             watches.look()
-            disk = watches.sickest()
+            disk = watches.slowest()
             if disk and disk.in_flight and disk.quiet_s > span_s / 2:
                 until_s = max(until_s, began_s + span_s / 2 + STILL_S + STEP_S)
             if observer and not observer.over and self._needs_another_pass(tasks):
@@ -2885,7 +2896,7 @@ class Measurer:
         tasks = self._newest(observer, tasks)
         if observer:
             observer.give_up()
-        return passive_facts(watches.sickest(), tasks)
+        return passive_facts(watches.slowest(), tasks)
 
     def _needs_another_pass(self, tasks: Tasks | None) -> bool:
         """Whether some were in D in the only pass so far: the second one shows who has not run since."""
@@ -2903,7 +2914,7 @@ class Measurer:
         plan = self._plan(level)
         pressure, started_at_s, began_s = io_pressure_us(), time.time(), time.monotonic()
         watches = Watches(self.site.disks)
-        dd_output = self.state_dirs.scratch()
+        dd_output = self.state_dirs.open_scratch_file()
         writer = ChildTask(lambda send: write_file(plan, send, lock.fd, dd_output), keep=[lock.fd, dd_output])
         lock.close()
         progress, observer, tasks = Progress(began_s), None, None
@@ -2927,7 +2938,7 @@ class Measurer:
         if observer:
             observer.give_up()
         return WriteAttempt(
-            facts=self._facts(level, progress, ended_s, watches.sickest(), tasks),
+            facts=self._facts(level, progress, ended_s, watches.slowest(), tasks),
             progress=progress,
             pressure_us={k: v - pressure.get(k, 0) for k, v in io_pressure_us().items()},
             started_at_s=started_at_s,
@@ -2938,9 +2949,9 @@ class Measurer:
     def _plan(self, level: str) -> Plan:
         options = self.options
         ladder = options.level == "ladder"
-        writes = options.writes or (USUAL_WRITES[options.mode] if ladder else 1)
-        most_extra = cost_of("lite", writes + LITE_AFTER_BULK, (), bulk=MOST_BULK_WRITES - BULK_WRITES)
-        extra = self.memory.allowance() >= most_extra.credits + CLASSIC_CREDITS
+        writes = options.writes or (DEFAULT_WRITES[options.mode] if ladder else 1)
+        most_extra = cost_of("lite", writes + LITE_AFTER_BULK, (), bulk=MAX_BULK_WRITES - BULK_WRITES)
+        extra = self.history.allowance() >= most_extra.credits + CLASSIC_CREDITS
         return Plan(
             level=level,
             path=os.path.join(self.site.path, options.file),
@@ -2954,7 +2965,7 @@ class Measurer:
         )
 
     def _nothing_more_to_learn(self, watches: Watches, elapsed_s: float) -> bool:
-        disk = watches.sickest()
+        disk = watches.slowest()
         return elapsed_s >= self.thresholds.crit_s and bool(
             disk and (disk.quiet_s >= STILL_S or not disk.done)
         )
@@ -2988,8 +2999,8 @@ class Measurer:
             bulk_s=took_s["bulk"],
             append_s=took_s["append"],
             failure=progress.failure,
-            healthy_s=self.memory.median_s(level),
-            healthy_bulk_s=self.memory.median_s("bulk"),
+            healthy_s=self.history.median_s(level),
+            healthy_bulk_s=self.history.median_s("bulk"),
             disk=disk,
             own_ios=self._cost(level, progress).credits,
             tasks=tasks,
@@ -3020,7 +3031,7 @@ def failure_text(level: str, attempt: WriteAttempt) -> str:
     return f"{level}: {message} ({code})"
 
 
-def seconds_of(facts: Facts) -> dict[str, Any]:
+def timing_fields(facts: Facts) -> dict[str, Any]:
     """How long it took, and what that means for the classic dd."""
     return {
         "total_s": None if facts.level in ("passive", "lookup") else facts.elapsed_s,
@@ -3034,7 +3045,9 @@ def seconds_of(facts: Facts) -> dict[str, Any]:
     }
 
 
-def parts_of(facts: Facts, attempt: WriteAttempt | None, attempts: Sequence[WriteAttempt]) -> dict[str, Any]:
+def part_fields(
+    facts: Facts, attempt: WriteAttempt | None, attempts: Sequence[WriteAttempt]
+) -> dict[str, Any]:
     """How long each part of it took."""
     progress = attempt.progress if attempt else None
     lite = next((attempt for attempt in attempts if attempt.facts.level == "lite"), None)
@@ -3056,13 +3069,13 @@ def _ms(start_s: float, end_s: float | None) -> float | None:
     return None if end_s is None else 1000 * (end_s - start_s)
 
 
-def about_the_site(options: Options, site: Site, disk: Delta | None) -> dict[str, Any]:
+def site_fields(options: Options, site: Site, disk: Delta | None) -> dict[str, Any]:
     """Where and when it was measured."""
     return {
         "schema": READING_SCHEMA,
         "version": VERSION,
-        "time": instant(time.time()),
-        "host": plain(os.uname().nodename, 255),
+        "time": format_instant(time.time()),
+        "host": sanitise(os.uname().nodename, 255),
         "instance_id": options.instance_id,
         "volume_id": _volume_of(site, disk),
         "volume_ids": site.volume_ids,
@@ -3097,16 +3110,16 @@ class Probe(Measurer):
         self._nvme_before: dict[str, int] | None = None
         self.watches = Watches(site.disks)
 
-    def affords(self, level: str) -> str | None:
+    def credit_refusal(self, level: str) -> str | None:
         """Why this level may not be run now, or None."""
         cost = self._planned_cost(level).credits
-        self.memory.reload()
-        credits_left = self.memory.allowance()
+        self.history.reload()
+        credits_left = self.history.allowance()
         if cost <= credits_left:
             return None
         share, base = self.options.max_credit_share, self.options.baseline_iops
         rate = share * base
-        if cost > self.memory.most:
+        if cost > self.history.max_allowance:
             most_kept = f"{ALLOWANCE_S:g} s of {rate:g}/s"
             return f"{level} costs {cost} credits, more than {most_kept}: raise --max-credit-share"
         return (
@@ -3121,9 +3134,9 @@ class Probe(Measurer):
         if options.mode == "serve":
             self._follow_the_mount()
         if self.refusal:
-            return self.unmeasured(self.refusal)
+            return self.unmeasured_reading(self.refusal)
         if not self.site.answered:
-            return self._unanswered(time.monotonic() - started_s)
+            return self._hung_lookup_reading(time.monotonic() - started_s)
         self._nvme_before = self._nvme()
         passive = None
         if options.level in ("passive", "ladder") and not skip_look:
@@ -3132,7 +3145,7 @@ class Probe(Measurer):
             if options.level == "passive":
                 return self._reading(passive, judged)
             if passive.is_still:
-                return self._standing(passive, judged)
+                return self._stalled_reading(passive, judged)
         first = "classic" if options.level == "classic" else "lite"
         return self._write_and_climb(first, until_s, passive)
 
@@ -3149,47 +3162,49 @@ class Probe(Measurer):
             self.site = find_allowed_site(self.options, lookup, time.monotonic() + STILL_S)
         except ProbeError as fault:
             self.refusal = str(fault)
-        self.watches, self.memory = Watches(self.site.disks), self._memory()
+        self.watches, self.history = Watches(self.site.disks), self._run_history()
 
     def _write_and_climb(self, first: str, until_s: float, passive: Facts | None) -> dict[str, Any]:
         ladder = self.options.level == "ladder"
         lock = Lock(self.state_dirs, self.site.key)
-        if (waited_s := self._take(lock, until_s)) is not None:
-            return self._stuck_before(lock, waited_s=waited_s)
-        if (refusal := self.affords(first)) is not None:  # asked under the lock: of ten runs each counts
+        if (waited_s := self._wait_for_lock(lock, until_s)) is not None:
+            return self._blocked_reading(lock, waited_s=waited_s)
+        if (
+            refusal := self.credit_refusal(first)
+        ) is not None:  # checked under the lock: of ten runs each counts
             lock.close()
-            return self._not_written(not_measured(refusal), refusal, passive)
+            return self._unwritten_reading(not_measured(refusal), refusal, passive)
         lite_until_s = min(until_s, time.monotonic() + self.thresholds.crit_s + STEP_S) if ladder else until_s
         first_attempt = attempt = self._charge_and_write(first, lock, lite_until_s)
         judged = judge(attempt.facts, self.thresholds)
         if attempt.facts.failure:
-            return self._not_written(judged, failure_text(first, attempt), passive, attempt)
+            return self._unwritten_reading(judged, failure_text(first, attempt), passive, attempt)
         attempts = [attempt]
         skipped = [f"bulk: {attempt.progress.no_bulk}"] if attempt.progress.no_bulk else []
         wants_more = wants_classic(attempt.facts, judged, self.thresholds, self.options.climb)
         if ladder and attempt.facts.completed and wants_more:
-            refusal = self.affords("classic") or self._too_soon()
+            refusal = self.credit_refusal("classic") or self._classic_wait()
             lock = Lock(self.state_dirs, self.site.key)
-            if refusal or self._take(lock, until_s) is not None:
+            if refusal or self._wait_for_lock(lock, until_s) is not None:
                 skipped.append(refusal or "classic: the lock was taken in between")
                 lock.close()
-                attempt = self._as_measured(attempt)
+                attempt = self._with_measured_classic(attempt)
                 attempts, judged = [attempt], judge(attempt.facts, self.thresholds)
             else:
                 attempt = self._charge_and_write("classic", lock, until_s, leave_early=True)
                 attempts.append(attempt)
                 classic = judge(attempt.facts, self.thresholds)
-                self.memory.keep_climb((attempt.facts.dd_s or 0.0) if attempt.facts.completed else 0.0)
+                self.history.record_climb((attempt.facts.dd_s or 0.0) if attempt.facts.completed else 0.0)
                 if classic.verdict == UNKNOWN:  # what was measured before it stands
                     skipped.append(failure_text("classic", attempt))
                     attempt = first_attempt
                 else:
                     judged = after_classic(judged, classic, attempt.facts)
         if judged.verdict == OK:
-            self._learn(*attempts)
+            self._record_healthy(*attempts)
         return self._reading(attempt.facts, judged, attempts=attempts, skipped=skipped, passive=passive)
 
-    def _not_written(
+    def _unwritten_reading(
         self, judged: Judgement, why: str, passive: Facts | None, attempt: WriteAttempt | None = None
     ) -> dict[str, Any]:
         """Report the worse of why nothing could be written and what the counters and tasks show."""
@@ -3201,7 +3216,7 @@ class Probe(Measurer):
             shown_facts, worse(judged, passive_judgement), attempts=attempts, skipped=[why], passive=passive
         )
 
-    def _take(self, lock: Lock, until_s: float) -> float | None:
+    def _wait_for_lock(self, lock: Lock, until_s: float) -> float | None:
         """Take the lock, or give the seconds that one and the same holder was waited for.
 
         While holders change the disk answers: they are other paths of ours on it, or other runs.
@@ -3221,47 +3236,49 @@ class Probe(Measurer):
         self, level: str, lock: Lock, until_s: float, *, leave_early: bool = False
     ) -> WriteAttempt:
         planned = self._planned_cost(level).credits
-        self.memory.spend(planned, climbed=leave_early)
+        self.history.spend(planned, climbed=leave_early)
         attempt = self.attempt(level, lock, until_s, leave_early=leave_early)
         actual = self._cost(level, attempt.progress).credits
         if actual != planned:
-            self.memory.spend(actual - planned)
+            self.history.spend(actual - planned)
         return attempt
 
-    def _as_measured(self, attempt: WriteAttempt) -> WriteAttempt:
+    def _with_measured_classic(self, attempt: WriteAttempt) -> WriteAttempt:
         """Use the last classic run for an estimate near the line, while it may not be repeated.
 
         Otherwise the verdict would alternate between the estimate and the measured figure.
         """
-        took_s = self.memory.climb_s
+        took_s = self.history.climb_s
         both_near = is_near(took_s, self.thresholds.warn_s) and is_near(
             attempt.facts.dd_s, self.thresholds.warn_s
         )
-        if not both_near or self._too_soon() is None:  # far from it, the disk has changed since
+        if not both_near or self._classic_wait() is None:  # far from it, the disk has changed since
             return attempt
         return attempt.replaced(facts=attempt.facts.replaced(measured_s=took_s))
 
-    def _too_soon(self) -> str | None:
-        wait_s = self.memory.classic_at_s + self.options.classic_every - boot_clock()
+    def _classic_wait(self) -> str | None:
+        wait_s = self.history.classic_at_s + self.options.classic_every - boot_clock()
         return f"classic: again in {wait_s:.0f} s, see --classic-every" if wait_s > 0 else None
 
-    def _learn(self, *attempts: WriteAttempt) -> None:
+    def _record_healthy(self, *attempts: WriteAttempt) -> None:
         facts_of = (attempt.facts for attempt in attempts)
         alone = [facts for facts in facts_of if not facts.others_wait and facts.lumps_s is None]
         known = [(facts.level, facts.typical_s) for facts in alone]
         known += [("bulk", facts.bulk_typical_s) for facts in alone]
-        self.memory.learn({level: seconds for level, seconds in known if seconds})
+        self.history.add_healthy({level: seconds for level, seconds in known if seconds})
 
-    def _standing(self, passive: Facts, judged: Judgement) -> dict[str, Any]:
+    def _stalled_reading(self, passive: Facts, judged: Judgement) -> dict[str, Any]:
         """Nothing comes back from the disk: a write of ours would only be stuck as well, if none is yet."""
         lock = Lock(self.state_dirs, self.site.key)
         if not lock.take():
-            return self._stuck_before(lock, passive)
+            return self._blocked_reading(lock, passive)
         lock.close()
         skipped = ["lite: nothing comes back from the disk, so a write would only be stuck as well"]
         return self._reading(passive, judged, skipped=skipped)
 
-    def _stuck_before(self, lock: Lock, look: Facts | None = None, waited_s: float = 0.0) -> dict[str, Any]:
+    def _blocked_reading(
+        self, lock: Lock, look: Facts | None = None, waited_s: float = 0.0
+    ) -> dict[str, Any]:
         """Others wrote for as long as we waited: judge by their write, our wait and the counters."""
         holder = lock.holder()
         if look is None:
@@ -3276,10 +3293,10 @@ class Probe(Measurer):
         writer = holder.pid if holder else "?"
         skipped = [f"write: process {writer} still has one under way on this file system"]
         judged = worse(judge(facts, self.thresholds), judge(look, self.thresholds))
-        self.memory.reload()
+        self.history.reload()
         return self._reading(facts, judged, stuck_since=since, skipped=skipped)
 
-    def _unanswered(self, waited_s: float) -> dict[str, Any]:
+    def _hung_lookup_reading(self, waited_s: float) -> dict[str, Any]:
         """The path's lookup has not returned: since when, and for which name of the path it waits."""
         holder = self.state_dirs.holder_of(name_of(self.site.path))
         look = self.look(STILL_S + 3 * STEP_S, holder.pid if holder else -1)
@@ -3288,15 +3305,15 @@ class Probe(Measurer):
             age_s = max(age_s, holder.age_s + STILL_S)
         facts = look.replaced(level="lookup", completed=False, elapsed_s=age_s)
         where = (
-            f"process {holder.pid} waits for {plain(holder.at, 200)}"
+            f"process {holder.pid} waits for {sanitise(holder.path, 200)}"
             if holder
             else "it may not be known where"
         )
-        skipped = [f"write: the path lookup has not returned in {duration(age_s)}: {where}"]
+        skipped = [f"write: the path lookup has not returned in {format_duration(age_s)}: {where}"]
         since = holder.started_s if holder else None
         return self._reading(facts, judge(facts, self.thresholds), skipped=skipped, stuck_since=since)
 
-    def unmeasured(self, reason: str) -> dict[str, Any]:
+    def unmeasured_reading(self, reason: str) -> dict[str, Any]:
         """Take the place of a reading that did not come."""
         reading = self._reading(passive_facts(None, None), not_measured(reason))
         return reading | {"completed": False}
@@ -3307,7 +3324,7 @@ class Probe(Measurer):
         facts = self.look(STILL_S + 3 * STEP_S)
         judged = judge(facts, self.thresholds)
         if facts.is_still:
-            return self._standing(facts, judged)
+            return self._stalled_reading(facts, judged)
         return self._reading(facts, judged)
 
     def _nvme(self) -> dict[str, int] | None:
@@ -3331,7 +3348,7 @@ class Probe(Measurer):
         began_at_s = stuck_since or (attempt.started_at_s if attempt else time.time())
         failures = [attempt.facts.failure[0] for attempt in attempts if attempt.facts.failure]
         return {
-            **about_the_site(self.options, self.site, facts.disk),
+            **site_fields(self.options, self.site, facts.disk),
             "level": self.options.level,
             "reached": "passive" if facts.level == "lookup" else facts.level,
             "engine": self.options.engine if facts.level == "classic" else "inproc",
@@ -3339,17 +3356,17 @@ class Probe(Measurer):
             "cause": judged.cause,
             "reason": judged.reason,
             "completed": facts.completed,
-            "started_at": instant(began_at_s),
-            "stuck_since": instant(stuck_since) if stuck_since else None,
-            **seconds_of(facts),
-            **parts_of(facts, attempt, attempts),
+            "started_at": format_instant(began_at_s),
+            "stuck_since": format_instant(stuck_since) if stuck_since else None,
+            **timing_fields(facts),
+            **part_fields(facts, attempt, attempts),
             "error": failures[-1] if failures else None,
             "disk": facts.disk.as_dict() if facts.disk else None,
             "before": passive.disk.as_dict() if passive and passive.disk else None,
             "nvme": nvme_delta(self._nvme_before, self._nvme()) if self._nvme_before else None,
             "dstate": vars(tasks) if tasks else None,
             "cost": self._cost_of(attempts),
-            "credits_total": self.memory.credits_total,
+            "credits_total": self.history.credits_total,
             "skipped": list(skipped),
         }
 
@@ -3419,7 +3436,9 @@ def split_url(url: str) -> tuple[str, str, int, str]:
     place, slash, path = rest.partition("/")
     host, colon, port = place.rpartition(":") if is_port(place.rpartition(":")[2]) else (place, "", "")
     if scheme not in ("http", "https") or not host.strip("[]"):
-        raise UsageError(f"{plain(url, 120)} is not a valid address; write http://HOST:PORT or https://HOST")
+        raise UsageError(
+            f"{sanitise(url, 120)} is not a valid address; write http://HOST:PORT or https://HOST"
+        )
     default = 443 if scheme == "https" else 80
     return scheme, host.strip("[]"), int(port) if colon else default, slash + path or "/"
 
@@ -3462,7 +3481,7 @@ def _dechunk(raw: bytes) -> bytes:
 
 EVENT_SCHEMA: Final = "burstwatch.probe/v1"
 METADATA: Final = "http://169.254.169.254"
-MOST_EVENT_BYTES: Final = 4096
+MAX_EVENT_BYTES: Final = 4096
 
 
 class Caller(Record):
@@ -3603,7 +3622,7 @@ def event_detail(reading: dict[str, Any], instance_id: str) -> str:
     # total_s is of the write that was made; null when we only watched
     fields = ("volume_id", "verdict", "cause", "total_s", "started_at")
     stall = {"schema": EVENT_SCHEMA, "instance_id": instance_id} | {name: reading[name] for name in fields}
-    while len(detail := json_text(stall | {"top": top})) > MOST_EVENT_BYTES and top:
+    while len(detail := json_text(stall | {"top": top})) > MAX_EVENT_BYTES and top:
         top.pop()
     return detail
 
@@ -3630,7 +3649,7 @@ def call_aws(http: HttpClient, caller: Caller, request: Request) -> None:
     is_ok = status == 200  # noqa: PLR2004 - HTTP
     is_refused = request.service == "events" and is_ok and http.json.loads(answer).get("FailedEntryCount")
     if not is_ok or is_refused:
-        raise OSError(errno.EPROTO, f"{request.service} answered {status}: {plain(answer, 300)}")
+        raise OSError(errno.EPROTO, f"{request.service} answered {status}: {sanitise(answer, 300)}")
 
 
 # ---------------------------------------------------------------- outputs/formats
@@ -3641,7 +3660,7 @@ PROM_METRICS: Final = (
     ("dd_seconds", "Seconds the classic dd took, or would take.", lambda r: r["dd_s"]),
     ("duration_seconds", "Seconds the write that was made took so far.", lambda r: r["total_s"]),
     ("completed", "1 when the write ended.", lambda r: int(r["completed"])),
-    ("verdict", "0 ok, 1 warn, 2 crit, 3 unknown.", lambda r: EXITS["nagios"][r["verdict"]]),
+    ("verdict", "0 ok, 1 warn, 2 crit, 3 unknown.", lambda r: EXIT_CODES["nagios"][r["verdict"]]),
     ("io_delay_seconds", "Seconds one request waits.", lambda r: _seconds(r["io_delay_ms"])),
     ("startup_seconds", "Seconds the probe itself took to start.", lambda r: _seconds(r["startup_ms"])),
     ("credits_total", "I/O credits spent by the probe.", lambda r: r["credits_total"]),
@@ -3657,8 +3676,8 @@ def prom_text(readings: Sequence[dict[str, Any]]) -> str:
 
     Of several paths on one mount the worst reading counts: a series may be in a textfile only once.
     """
-    by_badness = sorted(readings, key=lambda reading: BADNESS.index(reading["verdict"]))
-    readings = list({_labels(reading): reading for reading in by_badness}.values())
+    ordered = sorted(readings, key=lambda reading: EXIT_ORDER.index(reading["verdict"]))
+    readings = list({_labels(reading): reading for reading in ordered}.values())
     lines = []
     for name, description, value_of in PROM_METRICS:
         kind = "counter" if name.endswith("_total") else "gauge"
@@ -3694,9 +3713,11 @@ def _label(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
 
 
-def _by_wchan(reading: dict[str, Any], most: int = 10) -> dict[str, int]:
-    counts = tally((group["wchan"], group["count"]) for group in (reading["dstate"] or {}).get("top", []))
-    return dict(sorted(counts.items(), key=lambda item: -item[1])[:most])
+def _by_wchan(reading: dict[str, Any], limit: int = 10) -> dict[str, int]:
+    counts = sum_counts(
+        (group["wchan"], group["count"]) for group in (reading["dstate"] or {}).get("top", [])
+    )
+    return dict(sorted(counts.items(), key=lambda item: -item[1])[:limit])
 
 
 def _numbers(reading: dict[str, Any]) -> dict[str, float]:
@@ -3704,7 +3725,7 @@ def _numbers(reading: dict[str, Any]) -> dict[str, float]:
     numbers = {
         "dd_seconds": reading["dd_s"],
         "completed": float(reading["completed"]),
-        "verdict": float(EXITS["nagios"][reading["verdict"]]),
+        "verdict": float(EXIT_CODES["nagios"][reading["verdict"]]),
         "io_delay_seconds": _seconds(reading["io_delay_ms"]),
         "blocked_tasks": float((reading["dstate"] or {}).get("most", 0)),
         "startup_seconds": _seconds(reading["startup_ms"]),
@@ -3713,14 +3734,16 @@ def _numbers(reading: dict[str, Any]) -> dict[str, float]:
     return {name: value for name, value in numbers.items() if value is not None}
 
 
-def _dotless(text: str) -> str:
+def _replace_dots(text: str) -> str:
     safe = "".join(char if char.isalnum() or char in "-_" else "_" for char in text)
     return safe.strip("_") or "root"
 
 
 def graphite_text(reading: dict[str, Any], prefix: str) -> str:
     """Plaintext protocol: name, value, time."""
-    base = ".".join([prefix, _dotless(reading["host"]), _dotless(reading["volume_id"] or reading["device"])])
+    base = ".".join(
+        [prefix, _replace_dots(reading["host"]), _replace_dots(reading["volume_id"] or reading["device"])]
+    )
     return "".join(
         f"{base}.{name} {value:.9g} {int(time.time())}\n" for name, value in _numbers(reading).items()
     )
@@ -3728,7 +3751,7 @@ def graphite_text(reading: dict[str, Any], prefix: str) -> str:
 
 def collectd_text(reading: dict[str, Any], host: str, interval_s: float) -> str:
     """PUTVAL lines for collectd's exec plugin."""
-    plugin = f"ddprobe-{_dotless(reading['volume_id'] or reading['device'])}"
+    plugin = f"ddprobe-{_replace_dots(reading['volume_id'] or reading['device'])}"
     return "".join(
         f'PUTVAL "{host}/{plugin}/gauge-{name}" interval={interval_s:g} N:{value:.9g}\n'
         for name, value in _numbers(reading).items()
@@ -3773,7 +3796,7 @@ class Sender:
         """Collect what ended, start what waits."""
         if self._child:
             for frame in self._child.receive():
-                self._heed(frame)
+                self._handle_frame(frame)
             if not self._child.over and time.monotonic() < self._until_s:
                 return
             if not self._child.over:
@@ -3790,7 +3813,7 @@ class Sender:
     def busy(self) -> bool:
         return self._child is not None or bool(self._waiting)
 
-    def _heed(self, frame: dict[str, Any]) -> None:
+    def _handle_frame(self, frame: dict[str, Any]) -> None:
         if "caller" in frame:
             self._caller = frame["caller"]
         if "fault" in frame:
@@ -3812,7 +3835,7 @@ class Sender:
                 self._send_signed(send)
             send({"done": True})
         except (OSError, ValueError, KeyError, ProbeError) as fault:
-            send({"fault": plain(getattr(fault, "strerror", None) or str(fault), 400)})
+            send({"fault": sanitise(getattr(fault, "strerror", None) or str(fault), 400)})
 
     def _send_datagrams(self) -> None:
         import socket
@@ -3843,18 +3866,18 @@ class Sender:
 
 
 OUTPUT_WAIT_S: Final = 4.0
-MOST_KEPT_LINES: Final = 100
+MAX_KEPT_LINES: Final = 100
 FINISH_S: Final = 5.0
 RETRY_S: Final = 1.0
 
 
-class EventGate:
+class EventFilter:
     """Lets an event through when something changed, then once in five minutes while it lasts."""
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[str, str, float]] = {}
 
-    def opens_for(self, reading: dict[str, Any]) -> bool:
+    def should_send(self, reading: dict[str, Any]) -> bool:
         path, now_s = reading["path"], time.monotonic()
         state = (reading["verdict"], reading["cause"])
         if (
@@ -3880,7 +3903,7 @@ class Outputs:
         self._children: dict[str, ChildTask] = {}
         self._files = {path for path in (options.json, options.prom) if path}
         self._writing: set[str] = set()
-        self._gate = EventGate()
+        self._event_filter = EventFilter()
         if options.cloudwatch == "emf":
             agent_address()
         signed = options.cloudwatch == "api" or options.event_bus
@@ -3920,7 +3943,7 @@ class Outputs:
     def _to_aws(self, reading: dict[str, Any]) -> None:
         if self._metrics and reading["volume_id"] and reading["verdict"] != UNKNOWN:
             self._metrics.add(reading)
-        if self._events and self._gate.opens_for(reading):
+        if self._events and self._event_filter.should_send(reading):
             self._events.add(reading)
         self.pump()
 
@@ -3932,32 +3955,32 @@ class Outputs:
     def _keep(self, path: str, line: str) -> str:
         """Put a line for a log into memory first: there it waits while the log's disk does not answer."""
         prefix = f"{name_of(os.path.abspath(path))}.line-"
-        for name in self._kept_lines(prefix)[: -(MOST_KEPT_LINES - 1)]:
-            self._state_dirs.forget(name)
+        for name in self._kept_lines(prefix)[: -(MAX_KEPT_LINES - 1)]:
+            self._state_dirs.remove(name)
         self._state_dirs.write(f"{prefix}{boot_clock():018.6f}-{os.getpid()}", line)
         return prefix
 
     def _kept_lines(self, prefix: str) -> list[str]:
-        return sorted(name for name in names_in(self._state_dirs.folder) if name.startswith(prefix))
+        return sorted(name for name in list_names(self._state_dirs.folder) if name.startswith(prefix))
 
     def _append_kept(self, path: str, prefix: str) -> None:
         for name in self._kept_lines(prefix):
             if line := read_text(self._state_dirs.path(name), 4 * MIB):
                 append_line(path, line)
-            self._state_dirs.forget(name)
+            self._state_dirs.remove(name)
 
     def _file(self, path: str, write: Callable[[str], None]) -> None:
         """Write by a child, of which there is one at a time for a file, and one for a file system."""
 
         def work(send: Callable[[object], None]) -> None:
-            touch = Touch(self._state_dirs, "output", OUTPUT_WAIT_S)
+            system_lock = FileSystemLock(self._state_dirs, "output", OUTPUT_WAIT_S)
             folder, name = os.path.split(os.path.abspath(path))
             try:
-                real, stranger = follow(folder, self._state_dirs.mounts, touch.reach)
-                touch.reach(real)
+                real, foreign_link = resolve_links(folder, self._state_dirs.mounts, system_lock.move_to)
+                system_lock.move_to(real)
                 send("")
-                if stranger and os.geteuid() == 0:
-                    send(f"not written: {stranger} is a symbolic link of another user; name {real}")
+                if foreign_link and os.geteuid() == 0:
+                    send(f"not written: {foreign_link} is a symbolic link of another user; name {real}")
                 else:
                     write(os.path.join(real, name))
             except (OSError, ProbeError) as fault:
@@ -4034,13 +4057,14 @@ USD_PER_1000_PUTS: Final = 0.01
 MONTH_S: Final = 30 * 86400
 
 
-def price_words(volumes: int, every_s: float) -> str:
+def format_price(volumes: int, every_s: float) -> str:
     """Say what the metrics cost before they are sent: they are the one output with a price."""
     metrics = 2 * volumes * USD_PER_METRIC_MONTH
     calls = MONTH_S / every_s / 1000 * USD_PER_1000_PUTS
     return (
-        f"CloudWatch: 2 metrics for {volumes} volume(s) are ${metrics:.2f} a month, one call each"
-        f" {duration(every_s)} ${calls:.2f} (us-east-1, 30 days; with emf log ingestion instead of calls)"
+        f"CloudWatch: 2 metrics for {volumes} volume(s) are ${metrics:.2f} a month, one call each "
+        f"{format_duration(every_s)} ${calls:.2f}"
+        " (us-east-1, 30 days; with emf log ingestion instead of calls)"
     )
 
 
@@ -4093,7 +4117,7 @@ def _wrap(text: str, indent: str) -> list[str]:
     return [indent + line for line in lines]
 
 
-def explanation(options: Options, site: Site) -> str:
+def explain_site(options: Options, site: Site) -> str:
     """What a path stands on and what a run costs there."""
     mount = site.mount
     rows = [
@@ -4117,7 +4141,7 @@ def explanation(options: Options, site: Site) -> str:
     rows += _cost_rows(options, site)
     if options.cloudwatch:
         every_s = max(options.interval, options.cloudwatch_every)
-        rows.append(("price", price_words(max(1, len(site.volume_ids)), every_s)))
+        rows.append(("price", format_price(max(1, len(site.volume_ids)), every_s)))
     return "\n".join(_row(name, text) for name, text in rows) + "\n"
 
 
@@ -4129,20 +4153,20 @@ def _row(name: str, text: str) -> str:
 def _cost_rows(options: Options, site: Site) -> list[tuple[str, str]]:
     rows = []
     share = options.max_credit_share * options.baseline_iops
-    ladder = USUAL_WRITES["run"]
+    ladder = DEFAULT_WRITES["run"]
     for level, writes in (("lite", 1), ("ladder", ladder), ("classic", CLASSIC_BLOCKS)):
         bulk = BULK_WRITES if level == "ladder" else 0
         cost = cost_of("lite" if level == "ladder" else level, writes, site.disks, bulk=bulk)
         used = 100 * cost.credits / options.interval / options.baseline_iops
         flushes = f"{cost.flushes} flush" + "es" * (cost.flushes > 1)
         writes_text = f"{cost.writes} write{'s' * (cost.writes > 1)} and {flushes}, {cost.credits} credits"
-        often = f"{used:.2g} % of {options.baseline_iops:g} IOPS every {duration(options.interval)}"
+        often = f"{used:.2g} % of {options.baseline_iops:g} IOPS every {format_duration(options.interval)}"
         rows.append((level, f"{writes_text}: {often}; at most every {cost.credits / share:.0f} s"))
     return rows
 
 
-# ---------------------------------------------------------------- commands/resident
-# Resident: the loop of ddprobe serve.
+# ---------------------------------------------------------------- commands/serve_loop
+# The loop of ddprobe serve.
 
 
 class Stopping(Exception):  # noqa: N818 - not an error: what systemd asked for
@@ -4171,7 +4195,7 @@ class Notifier:
             except OSError:
                 pass
 
-    def beat(self) -> None:
+    def notify_alive(self) -> None:
         """Show that the loop turns; at most once a second. Ends whatever is under way when we are to stop."""
         if self.stopping:
             raise Stopping
@@ -4194,8 +4218,8 @@ def lock_memory() -> str | None:
     import ctypes
     import resource
 
-    most = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
-    resource.setrlimit(resource.RLIMIT_MEMLOCK, (most, most))
+    hard_limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (hard_limit, hard_limit))
     libc = ctypes.CDLL(None, use_errno=True)
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)  # gives back what compiling this file took
@@ -4214,7 +4238,7 @@ def lock_memory() -> str | None:
     return None
 
 
-class Resident:
+class ServeLoop:
     """Looks at every path for ever: the counters every few seconds, a write now and then."""
 
     def __init__(
@@ -4244,7 +4268,7 @@ class Resident:
         self._notifier.notify("STOPPING=1")
 
     def _run_cycle(self) -> None:
-        self._notifier.beat()
+        self._notifier.notify_alive()
         now_s = time.monotonic()
         if now_s >= self._look_s:
             self._look_s = now_s + self._options.passive_every
@@ -4260,7 +4284,7 @@ class Resident:
     def _look(self, probe: Probe) -> None:
         """Read the counters; if they are bad, see which tasks wait, report it, and pause the writes."""
         probe.watches.look(even_if_just_done=True)
-        judged = judge(passive_facts(probe.watches.sickest(), None), probe.thresholds)
+        judged = judge(passive_facts(probe.watches.slowest(), None), probe.thresholds)
         probe.watches.restart()
         now_s = time.monotonic()
         if judged.verdict not in (WARN, CRIT):
@@ -4301,11 +4325,11 @@ def main(argv: Sequence[str]) -> int:
     for index, word in enumerate(argv):
         if word.startswith("--exit-style"):
             style = word.partition("=")[2] or "".join(argv[index + 1 : index + 2])
-    unknown = EXITS.get(style, EXITS["nagios"])[UNKNOWN]
+    unknown = EXIT_CODES.get(style, EXIT_CODES["nagios"])[UNKNOWN]
     try:
         options = parse_command(argv)
         tag = read_text("/sys/class/dmi/id/board_asset_tag")
-        instance_id = plain(tag) if tag.startswith("i-") else None
+        instance_id = sanitise(tag) if tag.startswith("i-") else None
         startup_ms = None if taken_s is None else 1000 * taken_s
         return _run(options.replaced(startup_ms=startup_ms, instance_id=instance_id), began_s)
     except ProbeError as fault:
@@ -4347,17 +4371,17 @@ def _run(options: Options, began_s: float) -> int:
     for lookup in lookups:
         try:
             site = find_allowed_site(options, lookup, until_s)
-            probes.append(Probe(options, site, state_dirs, notifier.beat))
+            probes.append(Probe(options, site, state_dirs, notifier.notify_alive))
         except ProbeError as fault:
             if len(lookups) == 1:
                 raise
-            refused.append(_refused_probe(options, lookup, state_dirs, notifier.beat, str(fault)))
+            refused.append(_refused_probe(options, lookup, state_dirs, notifier.notify_alive, str(fault)))
     if not probes:
         raise UsageError("; ".join(str(probe.refusal) for probe in refused))
     outputs = Outputs(options, state_dirs)
     if options.cloudwatch:
         volumes = len({volume_id for probe in probes for volume_id in probe.site.volume_ids})
-        print_error(f"ddprobe: {price_words(volumes, max(options.interval, options.cloudwatch_every))}")
+        print_error(f"ddprobe: {format_price(volumes, max(options.interval, options.cloudwatch_every))}")
     for probe in probes:
         if (options.cloudwatch or options.event_bus) and not probe.site.volume_ids:
             print_error(
@@ -4365,14 +4389,14 @@ def _run(options: Options, began_s: float) -> int:
             )
     if options.mode == "serve":
         return _serve(options, probes + refused, outputs, notifier)  # refused ones are tried again
-    readings = _readings(options, probes, began_s)
-    readings += [probe.unmeasured(str(probe.refusal)) for probe in refused]
+    readings = _run_probes(options, probes, began_s)
+    readings += [probe.unmeasured_reading(str(probe.refusal)) for probe in refused]
     for reading in readings:
         outputs.publish(reading)
-    for reading in sorted(readings, key=lambda reading: -BADNESS.index(reading["verdict"])):
-        _answer(options, reading, probes[0].thresholds)
+    for reading in sorted(readings, key=lambda reading: -EXIT_ORDER.index(reading["verdict"])):
+        _print_reading(options, reading, probes[0].thresholds)
     outputs.finish(FINISH_S if all(reading["completed"] for reading in readings) else 0.9)
-    return EXITS[options.exit_style][worst(reading["verdict"] for reading in readings)]
+    return EXIT_CODES[options.exit_style][worst(reading["verdict"] for reading in readings)]
 
 
 def _explain(options: Options) -> int:
@@ -4380,7 +4404,7 @@ def _explain(options: Options) -> int:
     state_dirs_in_use[:] = [state_dirs] if state_dirs else []
     for path in options.paths:
         site = find_site(path, options.crit, options.volume_id, state_dirs)
-        text = json_text(_site_record(site)) + "\n" if options.json else explanation(options, site)
+        text = json_text(_site_record(site)) + "\n" if options.json else explain_site(options, site)
         write_stream(1, text)
     return 0
 
@@ -4398,7 +4422,7 @@ def _state_dirs_if_possible(wanted: str | None) -> StateDirs | None:
         return None
 
 
-def _readings(options: Options, probes: Sequence[Probe], began_s: float) -> list[dict[str, Any]]:
+def _run_probes(options: Options, probes: Sequence[Probe], began_s: float) -> list[dict[str, Any]]:
     """Run every probe. Several run at once, each in a child, so that one deadline holds for all of them."""
     if len(probes) == 1:
         return [probes[0].run(began_s)]
@@ -4410,14 +4434,14 @@ def _readings(options: Options, probes: Sequence[Probe], began_s: float) -> list
     until_s = max(began_s + options.deadline, time.monotonic() + options.look) + 2 * STILL_S
     answers = [child.answer(max(0.0, until_s - time.monotonic())) for child in children]
     no_answer = "the process that measured it died or did not return by the deadline"
-    return [reading or probe.unmeasured(no_answer) for probe, reading in zip(probes, answers)]
+    return [reading or probe.unmeasured_reading(no_answer) for probe, reading in zip(probes, answers)]
 
 
 def _refused_probe(
     options: Options, lookup: Lookup, state_dirs: StateDirs, heartbeat: Callable[[], None], reason: str
 ) -> Probe:
     """Stand for one path of several that cannot be measured: the others are."""
-    site = Site(path=lookup.path, answered=False, mount=NOWHERE, mounts=(), partition="", disks=())
+    site = Site(path=lookup.path, answered=False, mount=UNKNOWN_MOUNT, mounts=(), partition="", disks=())
     print_error(f"ddprobe: {reason}")
     probe = Probe(options, site, state_dirs, heartbeat)
     probe.refusal = reason
@@ -4434,7 +4458,7 @@ def _site_record(site: Site) -> dict[str, Any]:
     }
 
 
-def _answer(options: Options, reading: dict[str, Any], thresholds: Thresholds) -> None:
+def _print_reading(options: Options, reading: dict[str, Any], thresholds: Thresholds) -> None:
     if options.json == "-" or options.collectd:
         return
     by_path = len(options.paths) > 1
@@ -4449,16 +4473,16 @@ def _answer(options: Options, reading: dict[str, Any], thresholds: Thresholds) -
 def _serve(options: Options, probes: Sequence[Probe], outputs: Outputs, notifier: Notifier) -> int:
     import signal
 
-    resident = Resident(options, probes, outputs, notifier)
+    loop = ServeLoop(options, probes, outputs, notifier)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, resident.stop)
+        signal.signal(number, loop.stop)
     try:
         fault = lock_memory()
     except (ImportError, MemoryError, OSError, ValueError) as trouble:
         fault = f"memory is not locked ({trouble})"
     if fault:
         print_error(f"ddprobe: {fault}; on a sick root disk it may have to wait for its own memory pages")
-    resident.serve()
+    loop.serve()
     return 0
 
 

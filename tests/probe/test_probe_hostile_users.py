@@ -248,7 +248,7 @@ def test_a_link_laid_while_the_log_is_renamed_is_not_followed(tmp_path, monkeypa
 
     monkeypatch.setattr(ddprobe.os, "rename", and_lay_a_link)
     with pytest.raises(OSError, match="symbolic links"):
-        ddprobe.append_line(str(log), "{}", most=50)
+        ddprobe.append_line(str(log), "{}", max_bytes=50)
     assert not target.exists()
 
 
@@ -321,7 +321,7 @@ def test_a_lookup_that_another_run_has_not_got_back_names_the_disk_it_waits_for(
     state_dirs, path = ddprobe.StateDirs(str(shm_dir)), str(tmp_path)
     held = ddprobe.Lock(state_dirs, ddprobe.name_of(path))
     assert held.take()
-    ddprobe.note_holder(held.fd, "lookup", (1.0, 1.0), str(shm_dir / "x"))
+    ddprobe.write_holder(held.fd, "lookup", (1.0, 1.0), str(shm_dir / "x"))
     site = ddprobe.Lookup(path, state_dirs).site(time.monotonic() + 0.1)
     held.close()
     assert not site.answered

@@ -72,7 +72,7 @@ def test_of_several_disks_the_stalled_one_is_reported(tmp_path):
     watches = ddprobe.Watches(disks)
     time.sleep(0.05)
     watches.look(even_if_just_done=True)
-    assert watches.sickest().disk == "nvme2n1"
+    assert watches.slowest().disk == "nvme2n1"
 
 
 # -- NVMe log page 0xD0

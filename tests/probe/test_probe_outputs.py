@@ -50,7 +50,7 @@ def test_a_textfile_is_replaced_whole_and_readable_by_others(tmp_path):
 def test_a_log_stays_bounded(tmp_path):
     path = tmp_path / "readings.json"
     for number in range(100):
-        ddprobe.append_line(str(path), json.dumps({"number": number}), most=500)
+        ddprobe.append_line(str(path), json.dumps({"number": number}), max_bytes=500)
     assert path.stat().st_size <= 520
     assert (tmp_path / "readings.json.1").exists()
     assert json.loads(path.read_text().splitlines()[-1]) == {"number": 99}
@@ -88,7 +88,7 @@ def test_node_problem_detector_gets_eighty_characters():
     [("nagios", [0, 1, 2, 3]), ("npd", [0, 1, 1, 2]), ("cron", [0, 0, 0, 3])],
 )
 def test_exit_codes_of_each_style(style, codes):
-    assert [ddprobe.EXITS[style][verdict] for verdict in ("ok", "warn", "crit", "unknown")] == codes
+    assert [ddprobe.EXIT_CODES[style][verdict] for verdict in ("ok", "warn", "crit", "unknown")] == codes
 
 
 def test_a_write_that_failed_is_not_reported_as_one_that_has_not_ended():
@@ -172,7 +172,7 @@ def test_the_watchdog_knows_every_verdict_and_cause_that_is_sent():
 
 def test_the_watchdog_reads_an_event_as_it_was_meant():
     now_s = time.time()
-    reading = a_reading(started_at=ddprobe.instant(now_s - 22))
+    reading = a_reading(started_at=ddprobe.format_instant(now_s - 22))
     stall = Stall.from_detail(json.loads(ddprobe.event_detail(reading, "i-0123456789abcdef0")), now_s=now_s)
     assert (stall.verdict, stall.cause, stall.total_s) == ("crit", "throttled", 22.369)
     assert [task.count for task in stall.top] == [48, 1]
@@ -182,7 +182,9 @@ def test_an_event_of_a_look_without_a_write_claims_no_write():
     detail = json.loads(ddprobe.event_detail(a_reading(total_s=None, dd_s=23.5), "i-0123456789abcdef0"))
     assert detail["total_s"] is None
     assert (
-        Stall.from_detail(detail | {"started_at": ddprobe.instant(time.time())}, now_s=time.time()).total_s
+        Stall.from_detail(
+            detail | {"started_at": ddprobe.format_instant(time.time())}, now_s=time.time()
+        ).total_s
         is None
     )
 
@@ -198,16 +200,16 @@ def test_an_event_has_at_most_four_kilobytes_and_loses_its_rarest_tasks_first():
 def test_an_event_goes_out_on_a_change_and_then_every_five_minutes(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(ddprobe.time, "monotonic", lambda: now[0])
-    gate = ddprobe.EventGate()
+    event_filter = ddprobe.EventFilter()
     crit, other = a_reading(), a_reading(cause="stalled")
-    assert gate.opens_for(crit)
+    assert event_filter.should_send(crit)
     now[0] = 100
-    assert not gate.opens_for(crit)
-    assert gate.opens_for(other)
+    assert not event_filter.should_send(crit)
+    assert event_filter.should_send(other)
     now[0] = 110
-    assert not gate.opens_for(crit)  # not even a change more often than once a minute
+    assert not event_filter.should_send(crit)  # not even a change more often than once a minute
     now[0] = 411
-    assert gate.opens_for(other)
+    assert event_filter.should_send(other)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +222,7 @@ def test_an_event_goes_out_on_a_change_and_then_every_five_minutes(monkeypatch):
     ],
 )
 def test_what_is_no_evidence_about_a_volume_is_not_sent(changes):
-    assert not ddprobe.EventGate().opens_for(a_reading(**changes))
+    assert not ddprobe.EventFilter().should_send(a_reading(**changes))
 
 
 def test_a_volume_has_two_metrics_and_no_more():
@@ -241,7 +243,7 @@ def test_the_agent_gets_an_embedded_metric():
 
 def test_the_price_is_given_for_thirty_days():
     # 2 x $0.30; 2,592,000 s / 300 s = 8,640 calls at $0.01 a thousand
-    text = ddprobe.price_words(1, 300)
+    text = ddprobe.format_price(1, 300)
     assert "$0.60 a month" in text
     assert "$0.09" in text
 

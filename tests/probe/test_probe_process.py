@@ -375,8 +375,10 @@ def test_a_disk_that_answers_late_has_a_memory_of_its_own(shm_dir, tmp_path):
     mount = ddprobe.mount_of(str(tmp_path), ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text()))
     probe = the_probe(shm_dir, tmp_path, "serve", "--allow-fs", mount.fs)
     site = probe.site
-    probe.site = ddprobe.Site(**(vars(site) | {"answered": False, "mount": ddprobe.NOWHERE, "disks": ()}))
-    probe.memory = ddprobe.Memory(probe.state_dirs, probe.site.key, 1.0)
+    probe.site = ddprobe.Site(
+        **(vars(site) | {"answered": False, "mount": ddprobe.UNKNOWN_MOUNT, "disks": ()})
+    )
+    probe.history = ddprobe.RunHistory(probe.state_dirs, probe.site.key, 1.0)
     probe.run(time.monotonic(), skip_look=True)
     assert probe.site.mount == site.mount
     assert [file.name.partition("_")[0] for file in shm_dir.glob("*.memory")] in (

@@ -112,7 +112,7 @@ def test_a_lock_whose_note_is_no_note_has_a_holder_that_is_not_known(state_dirs,
 
 def test_what_an_earlier_holder_noted_is_not_taken_for_the_present_ones(state_dirs):
     lock, other = ddprobe.Lock(state_dirs, "259-3"), ddprobe.Lock(state_dirs, "259-3")
-    ddprobe.note_holder(lock.fd, "lite", (1.0, 1.0), "/data")
+    ddprobe.write_holder(lock.fd, "lite", (1.0, 1.0), "/data")
     assert lock.take()
     assert other.holder() is None
     lock.close()
@@ -130,11 +130,11 @@ def test_a_lock_file_of_another_user_is_not_used(state_dirs, shm_dir):
 def test_allowance_is_spent_and_comes_back_with_time(state_dirs, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(ddprobe, "boot_clock", lambda: now[0])
-    memory = ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0)
-    assert memory.allowance() == 600
-    memory.spend(586)
+    history = ddprobe.RunHistory(state_dirs, "259-3", credits_per_s=1.0)
+    assert history.allowance() == 600
+    history.spend(586)
     now[0] += 30
-    again = ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0)
+    again = ddprobe.RunHistory(state_dirs, "259-3", credits_per_s=1.0)
     assert again.allowance() == pytest.approx(44)
     assert again.credits_total == 586
     now[0] += 10_000
@@ -143,10 +143,10 @@ def test_allowance_is_spent_and_comes_back_with_time(state_dirs, monkeypatch):
 
 def test_what_runs_beside_each_other_spend_is_added_up(state_dirs):
     """Ten ticks at once read the same file; each has to see what the others took."""
-    several = [ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0) for _ in range(3)]
-    for memory in several:
-        memory.spend(100)
-        memory.learn({"lite": 0.001})
+    several = [ddprobe.RunHistory(state_dirs, "259-3", credits_per_s=1.0) for _ in range(3)]
+    for history in several:
+        history.spend(100)
+        history.add_healthy({"lite": 0.001})
     assert several[-1].credits_total == 300
     assert several[-1].allowance() == pytest.approx(300, abs=5)
     several[0].reload()
@@ -155,39 +155,42 @@ def test_what_runs_beside_each_other_spend_is_added_up(state_dirs):
 
 
 def test_credits_that_were_charged_and_not_spent_come_back_and_no_more_than_may_be_saved(state_dirs):
-    memory = ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0)
-    memory.spend(86)
-    memory.spend(-80)
-    assert memory.credits_total == 6
-    memory.spend(-1000)
-    assert memory.allowance() == 600
+    history = ddprobe.RunHistory(state_dirs, "259-3", credits_per_s=1.0)
+    history.spend(86)
+    history.spend(-80)
+    assert history.credits_total == 6
+    history.spend(-1000)
+    assert history.allowance() == 600
 
 
 def test_a_lock_on_the_state_file_that_is_never_released_is_not_awaited_for_ever(state_dirs):
     with open(state_dirs.path("259-3.memory.lock"), "w") as held:  # noqa: PTH123 - as ddprobe does
         fcntl.flock(held, fcntl.LOCK_EX)
         began_s = time.monotonic()
-        ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0).spend(1)
+        ddprobe.RunHistory(state_dirs, "259-3", credits_per_s=1.0).spend(1)
     assert time.monotonic() - began_s < 5
 
 
 def test_a_median_needs_three_values_and_drops_the_oldest(state_dirs):
-    memory = ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0)
-    memory.learn({"lite": 0.001})
-    memory.learn({"lite": 0.003, "classic": 0.03})
-    assert memory.median_s("lite") is None
-    memory.learn({"lite": 0.002})
-    assert memory.median_s("lite") == 0.002
-    for _ in range(ddprobe.HISTORY):
-        memory.learn({"lite": 0.009})
-    assert ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0).healthy["lite"] == [0.009] * ddprobe.HISTORY
+    history = ddprobe.RunHistory(state_dirs, "259-3", credits_per_s=1.0)
+    history.add_healthy({"lite": 0.001})
+    history.add_healthy({"lite": 0.003, "classic": 0.03})
+    assert history.median_s("lite") is None
+    history.add_healthy({"lite": 0.002})
+    assert history.median_s("lite") == 0.002
+    for _ in range(ddprobe.KEPT_MEDIANS):
+        history.add_healthy({"lite": 0.009})
+    assert (
+        ddprobe.RunHistory(state_dirs, "259-3", credits_per_s=1.0).healthy["lite"]
+        == [0.009] * ddprobe.KEPT_MEDIANS
+    )
 
 
 def test_a_state_file_that_was_overwritten_is_replaced(state_dirs):
     state_dirs.write("259-3.memory", "lite what\ncredits 1\n\x00\x00\nclassic 0.5")
-    memory = ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0)
-    assert memory.healthy == {"lite": [], "bulk": [], "classic": [0.5]}
-    assert memory.allowance() == 600
+    history = ddprobe.RunHistory(state_dirs, "259-3", credits_per_s=1.0)
+    assert history.healthy == {"lite": [], "bulk": [], "classic": [0.5]}
+    assert history.allowance() == 600
 
 
 def test_a_child_task_that_hangs_is_not_awaited_beyond_its_time():
@@ -256,19 +259,19 @@ def test_a_child_task_holds_none_of_the_callers_files(tmp_path):
 def test_impossible_stored_values_are_dropped(state_dirs, text):
     state_dirs.ensure()
     state_dirs.write("8-1.memory", text)
-    memory = ddprobe.Memory(state_dirs, "8-1", 3.0)
-    assert memory.allowance() == memory.most
-    assert memory.median_s("lite") is None
-    memory.spend(32.0)
-    assert ddprobe.Memory(state_dirs, "8-1", 3.0).credits_total == 32.0
+    history = ddprobe.RunHistory(state_dirs, "8-1", 3.0)
+    assert history.allowance() == history.max_allowance
+    assert history.median_s("lite") is None
+    history.spend(32.0)
+    assert ddprobe.RunHistory(state_dirs, "8-1", 3.0).credits_total == 32.0
 
 
 def test_the_last_climb_is_remembered_beside_the_credits(state_dirs):
-    memory = ddprobe.Memory(state_dirs, "8-1", 1.0)
-    assert memory.climb_s == 0.0
-    memory.spend(86, climbed=True)
-    memory.keep_climb(1.25)
-    again = ddprobe.Memory(state_dirs, "8-1", 1.0)
-    assert (again.climb_s, again.classic_at_s) == (1.25, pytest.approx(memory.classic_at_s, abs=0.01))
-    again.keep_climb(0.0)
-    assert ddprobe.Memory(state_dirs, "8-1", 1.0).climb_s == 0.0
+    history = ddprobe.RunHistory(state_dirs, "8-1", 1.0)
+    assert history.climb_s == 0.0
+    history.spend(86, climbed=True)
+    history.record_climb(1.25)
+    again = ddprobe.RunHistory(state_dirs, "8-1", 1.0)
+    assert (again.climb_s, again.classic_at_s) == (1.25, pytest.approx(history.classic_at_s, abs=0.01))
+    again.record_climb(0.0)
+    assert ddprobe.RunHistory(state_dirs, "8-1", 1.0).climb_s == 0.0

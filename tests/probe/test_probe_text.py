@@ -27,14 +27,14 @@ def test_no_number_is_written_that_json_does_not_know(value):
 
 
 def test_names_that_others_chose_lose_control_characters_and_length():
-    assert ddprobe.plain(b"\x1b[31mevil\n\xff" + b"x" * 100) == "?[31mevil?\ufffd" + "x" * 53
+    assert ddprobe.sanitise(b"\x1b[31mevil\n\xff" + b"x" * 100) == "?[31mevil?\ufffd" + "x" * 53
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.00071, "0.71 ms"), (0.4, "400 ms"), (22.37, "22.4 s"), (4000, "67 min")]
 )
 def test_durations_have_three_figures_and_a_unit(seconds, text):
-    assert ddprobe.duration(seconds) == text
+    assert ddprobe.format_duration(seconds) == text
 
 
 def test_values_do_not_change_and_must_be_complete():
@@ -122,9 +122,9 @@ def test_options_that_cannot_be_together_are_refused_with_the_arithmetic(argumen
 def test_the_defaults_spend_less_than_a_hundredth_of_the_smallest_baseline():
     for mode in ("run", "serve"):
         options = ddprobe.parse_command([mode])
-        series = ddprobe.cost_of("lite", ddprobe.USUAL_WRITES[mode], [], bulk=ddprobe.BULK_WRITES)
+        series = ddprobe.cost_of("lite", ddprobe.DEFAULT_WRITES[mode], [], bulk=ddprobe.BULK_WRITES)
         assert series.credits / options.interval <= 0.0075 * 100
-    in_place = ddprobe.cost_of("lite", 2 * 16 + ddprobe.LITE_AFTER_BULK, [], bulk=ddprobe.MOST_BULK_WRITES)
+    in_place = ddprobe.cost_of("lite", 2 * 16 + ddprobe.LITE_AFTER_BULK, [], bulk=ddprobe.MAX_BULK_WRITES)
     appended = ddprobe.cost_of("lite", 2 * 16, [], appends=ddprobe.APPENDS)
     most = max(in_place.credits, appended.credits)
     assert most == 42 + 49

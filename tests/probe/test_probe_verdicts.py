@@ -323,7 +323,7 @@ def series(disk_of, **changes) -> dict[str, list[float]]:
     plan, took_s, done, sent = a_plan(**changes), {kind: [] for kind in ddprobe.BLOCK_BYTES}, 0, 0
     while (kind := ddprobe.next_write(plan, took_s)) is not None:
         size = ddprobe.BLOCK_BYTES[kind]
-        operations = max(1, size // ddprobe.LARGEST_EBS_IO)
+        operations = max(1, size // ddprobe.MAX_EBS_IO)
         took_s[kind].append(disk_of(kind, done, operations, sent, size))
         done, sent = done + operations, sent + size
     return {kind: seconds for kind, seconds in took_s.items() if seconds}

@@ -49,7 +49,7 @@ def test_mountinfo_gives_mounts_whatever_its_content(text, path):
         result = ddprobe.mount_of(path, mounts)
     assert result is None or result in mounts
     for mount in mounts[:50]:
-        assert isinstance(ddprobe.upper_of(mount), str)
+        assert isinstance(ddprobe.upper_dir_of(mount), str)
 
 
 @fuzz(35)
@@ -171,7 +171,7 @@ class Rooms:
 
 
 REMEMBERED = "lite 0.000700 0.000800 0.000900\nclassic 0.100000\ncredits 123.000 99.000 1000.000 5.000\n"
-memories = mutations_of(REMEMBERED) | st.lists(
+stored_lines = mutations_of(REMEMBERED) | st.lists(
     st.builds(
         lambda word, numbers: f"{word} {' '.join(numbers)}",
         st.sampled_from(["lite", "classic", "credits", "x", ""]),
@@ -182,7 +182,7 @@ memories = mutations_of(REMEMBERED) | st.lists(
 
 
 @fuzz(30)
-@given(memories)
+@given(stored_lines)
 @example("\n\n")
 @example("credits nan nan nan nan")
 @example("credits inf -inf inf -inf")
@@ -192,15 +192,15 @@ memories = mutations_of(REMEMBERED) | st.lists(
 def test_invalid_stored_state_allows_no_writes(folder, text):
     rooms = Rooms(folder)
     rooms.write("key.memory", text.encode("utf-8", "replace").decode())
-    memory = ddprobe.Memory(rooms, "key", 2.0)
-    assert 0 <= memory.allowance() <= memory.most or memory.allowance() < 0
+    history = ddprobe.RunHistory(rooms, "key", 2.0)
+    assert 0 <= history.allowance() <= history.max_allowance or history.allowance() < 0
     for level in ("lite", "classic"):
-        median = memory.median_s(level)
+        median = history.median_s(level)
         assert median is None or 0 <= median < math.inf
-    memory.spend(86.0, climbed=True)
-    memory.learn({"lite": 0.001})
-    repeated = ddprobe.Memory(rooms, "key", 2.0)
-    assert repeated.allowance() <= repeated.most
+    history.spend(86.0, climbed=True)
+    history.add_healthy({"lite": 0.001})
+    repeated = ddprobe.RunHistory(rooms, "key", 2.0)
+    assert repeated.allowance() <= repeated.max_allowance
     assert 0 <= repeated.credits_total < math.inf
     assert math.isfinite(repeated.classic_at_s)
 
@@ -285,7 +285,15 @@ named = st.sampled_from(HOSTILE_TEXTS) | texts
 @fuzz(35)
 @given(named, named, named, named, st.none() | named)
 def test_host_names_are_inert_in_every_output(mount, device, comm, wchan, reason):
-    top = [{"comm": ddprobe.plain(comm), "wchan": ddprobe.plain(wchan), "unit": "", "here": True, "count": 3}]
+    top = [
+        {
+            "comm": ddprobe.sanitise(comm),
+            "wchan": ddprobe.sanitise(wchan),
+            "unit": "",
+            "here": True,
+            "count": 3,
+        }
+    ]
     reading = a_reading(
         mount=mount,
         path=mount,
@@ -304,7 +312,7 @@ def test_host_names_are_inert_in_every_output(mount, device, comm, wchan, reason
         ddprobe.graphite_text(reading, "p") + ddprobe.collectd_text(reading, "h", 30.0)
     ).splitlines():
         assert line.isprintable()
-    assert len(ddprobe.event_detail(reading, "i-0123456789abcdef0").encode()) <= ddprobe.MOST_EVENT_BYTES
+    assert len(ddprobe.event_detail(reading, "i-0123456789abcdef0").encode()) <= ddprobe.MAX_EVENT_BYTES
     headline = ddprobe.headline(reading)
     assert is_plain(headline)
     assert len(headline) <= 400

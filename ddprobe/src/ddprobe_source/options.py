@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from ddprobe_source.judgement.disks import EBS_MODEL, volume_id_of
 from ddprobe_source.judgement.record import Record, UsageError
-from ddprobe_source.judgement.series import BULK_WRITES, CLASSIC_CREDITS, USUAL_WRITES, cost_of
-from ddprobe_source.judgement.text import is_port, parse_number, plain, whole
+from ddprobe_source.judgement.series import BULK_WRITES, CLASSIC_CREDITS, DEFAULT_WRITES, cost_of
+from ddprobe_source.judgement.text import is_port, parse_integer, parse_number, sanitise
 
 MODES: Final = {
     "run": "run once, for cron, a timer, Nagios or node-problem-detector",
@@ -141,7 +141,7 @@ def _share(text: str) -> float | None:
 
 
 def _count(text: str) -> int | None:
-    count = whole(text)
+    count = parse_integer(text)
     return count if count is not None and 1 <= count <= 1000 else None  # noqa: PLR2004 - see KINDS
 
 
@@ -175,7 +175,7 @@ def parse_command(argv: Sequence[str]) -> Options:
     mode = paths.pop(0) if paths else ""
     if mode not in MODES:
         raise UsageError(
-            f"{plain(mode, 40) or 'nothing'} is not one of {', '.join(MODES)}; see ddprobe --help"
+            f"{sanitise(mode, 40) or 'nothing'} is not one of {', '.join(MODES)}; see ddprobe --help"
         )
     values: dict[str, Any] = {}
     for name, kind, default, modes, _ in OPTIONS:
@@ -183,7 +183,7 @@ def parse_command(argv: Sequence[str]) -> Options:
         if texts and mode not in modes.split():
             faults.append(f"--{name} means nothing to {mode}")
         values[name.replace("-", "_")] = _value_of(name, kind, texts, default, faults)
-    faults += [f"there is no option --{plain(name, 40)}" for name in texts_by_name]
+    faults += [f"there is no option --{sanitise(name, 40)}" for name in texts_by_name]
     if mode == "passive":
         values["level"] = "passive"
     if values["interval"] is None:
@@ -227,7 +227,7 @@ def _split_argv(argv: Sequence[str], faults: list[str]) -> tuple[dict[str, list[
         elif rest:
             texts_by_name.setdefault(name, []).append(rest.pop(0))
         else:
-            faults.append(f"--{plain(name, 40)} needs a value")
+            faults.append(f"--{sanitise(name, 40)} needs a value")
     return texts_by_name, paths
 
 
@@ -240,7 +240,7 @@ def _value_of(name: str, kind: str, texts: list[str], default: str, faults: list
     value = parse_value(kind, text)
     if value is None:
         shape = f"one of {', '.join(kind.split())}" if " " in kind else KINDS.get(kind, ("a value",))[0]
-        faults.append(f"--{name} takes {shape}, not {plain(text, 60)!r}")
+        faults.append(f"--{name} takes {shape}, not {sanitise(text, 60)!r}")
     return value
 
 
@@ -252,10 +252,10 @@ def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
     if mode != "passive" and values["deadline"] < values["crit"]:
         faults.append(f"--deadline {values['deadline']:g}s is below {crit}: no verdict could be reached")
     if "/" in values["file"]:
-        faults.append(f"--file is a name in PATH, not a path: {plain(values['file'], 60)!r}")
+        faults.append(f"--file is a name in PATH, not a path: {sanitise(values['file'], 60)!r}")
     elif not values["file"].startswith(".ddprobe"):
         faults.append(
-            f"--file must begin with .ddprobe, so as not to name other data: {plain(values['file'], 60)!r}"
+            f"--file must begin with .ddprobe, so as not to name other data: {sanitise(values['file'], 60)!r}"
         )
     if values["collectd"] and values["json"] == "-":
         faults.append("--collectd and --json - both want stdout")
@@ -263,7 +263,7 @@ def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
         faults.append("--engine dd writes zeros: leave out --data random, or take --engine inproc")
     rate = values["max_credit_share"] * values["baseline_iops"]
     level = values["level"]
-    writes = values["writes"] or (USUAL_WRITES.get(mode, 1) if level == "ladder" else 1)
+    writes = values["writes"] or (DEFAULT_WRITES.get(mode, 1) if level == "ladder" else 1)
     series = cost_of("lite", writes, (), bulk=BULK_WRITES if level == "ladder" else 0)
     cost = CLASSIC_CREDITS if level == "classic" else series.credits
     if mode in ("run", "serve") and values["level"] != "passive" and cost > rate * values["interval"]:

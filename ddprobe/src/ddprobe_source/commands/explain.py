@@ -8,8 +8,8 @@ from typing import Final
 from ddprobe_source.host.disk_watch import keeps_counters
 from ddprobe_source.judgement.disks import Site, refuse_foreign
 from ddprobe_source.judgement.record import UsageError
-from ddprobe_source.judgement.series import BULK_WRITES, CLASSIC_BLOCKS, USUAL_WRITES, cost_of
-from ddprobe_source.judgement.text import duration
+from ddprobe_source.judgement.series import BULK_WRITES, CLASSIC_BLOCKS, DEFAULT_WRITES, cost_of
+from ddprobe_source.judgement.text import format_duration
 from ddprobe_source.options import MODES, OPTIONS, Options
 
 USD_PER_METRIC_MONTH: Final = 0.30
@@ -17,13 +17,14 @@ USD_PER_1000_PUTS: Final = 0.01
 MONTH_S: Final = 30 * 86400
 
 
-def price_words(volumes: int, every_s: float) -> str:
+def format_price(volumes: int, every_s: float) -> str:
     """Say what the metrics cost before they are sent: they are the one output with a price."""
     metrics = 2 * volumes * USD_PER_METRIC_MONTH
     calls = MONTH_S / every_s / 1000 * USD_PER_1000_PUTS
     return (
-        f"CloudWatch: 2 metrics for {volumes} volume(s) are ${metrics:.2f} a month, one call each"
-        f" {duration(every_s)} ${calls:.2f} (us-east-1, 30 days; with emf log ingestion instead of calls)"
+        f"CloudWatch: 2 metrics for {volumes} volume(s) are ${metrics:.2f} a month, one call each "
+        f"{format_duration(every_s)} ${calls:.2f}"
+        " (us-east-1, 30 days; with emf log ingestion instead of calls)"
     )
 
 
@@ -76,7 +77,7 @@ def _wrap(text: str, indent: str) -> list[str]:
     return [indent + line for line in lines]
 
 
-def explanation(options: Options, site: Site) -> str:
+def explain_site(options: Options, site: Site) -> str:
     """What a path stands on and what a run costs there."""
     mount = site.mount
     rows = [
@@ -100,7 +101,7 @@ def explanation(options: Options, site: Site) -> str:
     rows += _cost_rows(options, site)
     if options.cloudwatch:
         every_s = max(options.interval, options.cloudwatch_every)
-        rows.append(("price", price_words(max(1, len(site.volume_ids)), every_s)))
+        rows.append(("price", format_price(max(1, len(site.volume_ids)), every_s)))
     return "\n".join(_row(name, text) for name, text in rows) + "\n"
 
 
@@ -112,13 +113,13 @@ def _row(name: str, text: str) -> str:
 def _cost_rows(options: Options, site: Site) -> list[tuple[str, str]]:
     rows = []
     share = options.max_credit_share * options.baseline_iops
-    ladder = USUAL_WRITES["run"]
+    ladder = DEFAULT_WRITES["run"]
     for level, writes in (("lite", 1), ("ladder", ladder), ("classic", CLASSIC_BLOCKS)):
         bulk = BULK_WRITES if level == "ladder" else 0
         cost = cost_of("lite" if level == "ladder" else level, writes, site.disks, bulk=bulk)
         used = 100 * cost.credits / options.interval / options.baseline_iops
         flushes = f"{cost.flushes} flush" + "es" * (cost.flushes > 1)
         writes_text = f"{cost.writes} write{'s' * (cost.writes > 1)} and {flushes}, {cost.credits} credits"
-        often = f"{used:.2g} % of {options.baseline_iops:g} IOPS every {duration(options.interval)}"
+        often = f"{used:.2g} % of {options.baseline_iops:g} IOPS every {format_duration(options.interval)}"
         rows.append((level, f"{writes_text}: {often}; at most every {cost.credits / share:.0f} s"))
     return rows

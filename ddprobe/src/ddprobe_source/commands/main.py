@@ -8,20 +8,20 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ddprobe_source.commands.explain import explanation, help_text, price_words
-from ddprobe_source.commands.resident import Notifier, Resident, lock_memory
+from ddprobe_source.commands.explain import explain_site, format_price, help_text
+from ddprobe_source.commands.serve_loop import Notifier, ServeLoop, lock_memory
 from ddprobe_source.host.child_task import ChildTask
 from ddprobe_source.host.clock import random_below, startup_s
 from ddprobe_source.host.files import read_text
 from ddprobe_source.host.lookup import Lookup, find_allowed_site, find_site
 from ddprobe_source.host.state_dirs import StateDirs, print_error, state_dirs_in_use, write_stream
-from ddprobe_source.judgement.disks import NOWHERE, Site
+from ddprobe_source.judgement.disks import UNKNOWN_MOUNT, Site
 from ddprobe_source.judgement.facts import Thresholds
 from ddprobe_source.judgement.headline import headline, nagios_line
 from ddprobe_source.judgement.record import ProbeError, UsageError
 from ddprobe_source.judgement.tasks import STILL_S
-from ddprobe_source.judgement.text import json_text, plain
-from ddprobe_source.judgement.verdicts import BADNESS, EXITS, OK, UNKNOWN, worst
+from ddprobe_source.judgement.text import json_text, sanitise
+from ddprobe_source.judgement.verdicts import EXIT_CODES, EXIT_ORDER, OK, UNKNOWN, worst
 from ddprobe_source.measure.probe import Probe
 from ddprobe_source.measure.reading import VERSION
 from ddprobe_source.options import Options, parse_command
@@ -42,11 +42,11 @@ def main(argv: Sequence[str]) -> int:
     for index, word in enumerate(argv):
         if word.startswith("--exit-style"):
             style = word.partition("=")[2] or "".join(argv[index + 1 : index + 2])
-    unknown = EXITS.get(style, EXITS["nagios"])[UNKNOWN]
+    unknown = EXIT_CODES.get(style, EXIT_CODES["nagios"])[UNKNOWN]
     try:
         options = parse_command(argv)
         tag = read_text("/sys/class/dmi/id/board_asset_tag")
-        instance_id = plain(tag) if tag.startswith("i-") else None
+        instance_id = sanitise(tag) if tag.startswith("i-") else None
         startup_ms = None if taken_s is None else 1000 * taken_s
         return _run(options.replaced(startup_ms=startup_ms, instance_id=instance_id), began_s)
     except ProbeError as fault:
@@ -88,17 +88,17 @@ def _run(options: Options, began_s: float) -> int:
     for lookup in lookups:
         try:
             site = find_allowed_site(options, lookup, until_s)
-            probes.append(Probe(options, site, state_dirs, notifier.beat))
+            probes.append(Probe(options, site, state_dirs, notifier.notify_alive))
         except ProbeError as fault:
             if len(lookups) == 1:
                 raise
-            refused.append(_refused_probe(options, lookup, state_dirs, notifier.beat, str(fault)))
+            refused.append(_refused_probe(options, lookup, state_dirs, notifier.notify_alive, str(fault)))
     if not probes:
         raise UsageError("; ".join(str(probe.refusal) for probe in refused))
     outputs = Outputs(options, state_dirs)
     if options.cloudwatch:
         volumes = len({volume_id for probe in probes for volume_id in probe.site.volume_ids})
-        print_error(f"ddprobe: {price_words(volumes, max(options.interval, options.cloudwatch_every))}")
+        print_error(f"ddprobe: {format_price(volumes, max(options.interval, options.cloudwatch_every))}")
     for probe in probes:
         if (options.cloudwatch or options.event_bus) and not probe.site.volume_ids:
             print_error(
@@ -106,14 +106,14 @@ def _run(options: Options, began_s: float) -> int:
             )
     if options.mode == "serve":
         return _serve(options, probes + refused, outputs, notifier)  # refused ones are tried again
-    readings = _readings(options, probes, began_s)
-    readings += [probe.unmeasured(str(probe.refusal)) for probe in refused]
+    readings = _run_probes(options, probes, began_s)
+    readings += [probe.unmeasured_reading(str(probe.refusal)) for probe in refused]
     for reading in readings:
         outputs.publish(reading)
-    for reading in sorted(readings, key=lambda reading: -BADNESS.index(reading["verdict"])):
-        _answer(options, reading, probes[0].thresholds)
+    for reading in sorted(readings, key=lambda reading: -EXIT_ORDER.index(reading["verdict"])):
+        _print_reading(options, reading, probes[0].thresholds)
     outputs.finish(FINISH_S if all(reading["completed"] for reading in readings) else 0.9)
-    return EXITS[options.exit_style][worst(reading["verdict"] for reading in readings)]
+    return EXIT_CODES[options.exit_style][worst(reading["verdict"] for reading in readings)]
 
 
 def _explain(options: Options) -> int:
@@ -121,7 +121,7 @@ def _explain(options: Options) -> int:
     state_dirs_in_use[:] = [state_dirs] if state_dirs else []
     for path in options.paths:
         site = find_site(path, options.crit, options.volume_id, state_dirs)
-        text = json_text(_site_record(site)) + "\n" if options.json else explanation(options, site)
+        text = json_text(_site_record(site)) + "\n" if options.json else explain_site(options, site)
         write_stream(1, text)
     return 0
 
@@ -139,7 +139,7 @@ def _state_dirs_if_possible(wanted: str | None) -> StateDirs | None:
         return None
 
 
-def _readings(options: Options, probes: Sequence[Probe], began_s: float) -> list[dict[str, Any]]:
+def _run_probes(options: Options, probes: Sequence[Probe], began_s: float) -> list[dict[str, Any]]:
     """Run every probe. Several run at once, each in a child, so that one deadline holds for all of them."""
     if len(probes) == 1:
         return [probes[0].run(began_s)]
@@ -151,14 +151,14 @@ def _readings(options: Options, probes: Sequence[Probe], began_s: float) -> list
     until_s = max(began_s + options.deadline, time.monotonic() + options.look) + 2 * STILL_S
     answers = [child.answer(max(0.0, until_s - time.monotonic())) for child in children]
     no_answer = "the process that measured it died or did not return by the deadline"
-    return [reading or probe.unmeasured(no_answer) for probe, reading in zip(probes, answers)]
+    return [reading or probe.unmeasured_reading(no_answer) for probe, reading in zip(probes, answers)]
 
 
 def _refused_probe(
     options: Options, lookup: Lookup, state_dirs: StateDirs, heartbeat: Callable[[], None], reason: str
 ) -> Probe:
     """Stand for one path of several that cannot be measured: the others are."""
-    site = Site(path=lookup.path, answered=False, mount=NOWHERE, mounts=(), partition="", disks=())
+    site = Site(path=lookup.path, answered=False, mount=UNKNOWN_MOUNT, mounts=(), partition="", disks=())
     print_error(f"ddprobe: {reason}")
     probe = Probe(options, site, state_dirs, heartbeat)
     probe.refusal = reason
@@ -175,7 +175,7 @@ def _site_record(site: Site) -> dict[str, Any]:
     }
 
 
-def _answer(options: Options, reading: dict[str, Any], thresholds: Thresholds) -> None:
+def _print_reading(options: Options, reading: dict[str, Any], thresholds: Thresholds) -> None:
     if options.json == "-" or options.collectd:
         return
     by_path = len(options.paths) > 1
@@ -190,16 +190,16 @@ def _answer(options: Options, reading: dict[str, Any], thresholds: Thresholds) -
 def _serve(options: Options, probes: Sequence[Probe], outputs: Outputs, notifier: Notifier) -> int:
     import signal
 
-    resident = Resident(options, probes, outputs, notifier)
+    loop = ServeLoop(options, probes, outputs, notifier)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, resident.stop)
+        signal.signal(number, loop.stop)
     try:
         fault = lock_memory()
     except (ImportError, MemoryError, OSError, ValueError) as trouble:
         fault = f"memory is not locked ({trouble})"
     if fault:
         print_error(f"ddprobe: {fault}; on a sick root disk it may have to wait for its own memory pages")
-    resident.serve()
+    loop.serve()
     return 0
 
 

@@ -9,13 +9,13 @@ from typing import Any, Final, NoReturn
 
 from ddprobe_source.host.child_task import STEP_S
 from ddprobe_source.host.files import read_text
-from ddprobe_source.judgement.disks import Mount, Site, mount_of, parse_mounts, upper_of
+from ddprobe_source.judgement.disks import Mount, Site, mount_of, parse_mounts, upper_dir_of
 from ddprobe_source.judgement.tasks import STILL_S, TaskSample
-from ddprobe_source.judgement.text import plain, tally, whole
+from ddprobe_source.judgement.text import parse_integer, sanitise, sum_counts
 
 PAUSE_SHARE: Final = 25
 """The pause after a pass, as a multiple of the time the pass took."""
-MOST_FILES: Final = 256
+MAX_FILES: Final = 256
 
 
 class Observer:
@@ -98,11 +98,11 @@ class Observer:
         sample = self._samples.get(tid)
         if sample is None or now_s - sample.last_s > 3600:  # noqa: PLR2004 - ids are used again
             sample = self._samples[tid] = TaskSample(now_s, switches)
-            sample.comm = plain(comm)
+            sample.comm = sanitise(comm)
             sample.unit = _unit_of(read_text(f"/proc/{pid}/cgroup", 4096))
-        sample.is_root = is_roots(status)
+        sample.is_root = belongs_to_root(status)
         wchan = read_text(f"{folder}/wchan", 256)
-        sample.wchan = plain(wchan) if wchan not in ("", "0") else sample.wchan or "?"
+        sample.wchan = sanitise(wchan) if wchan not in ("", "0") else sample.wchan or "?"
         if switches != sample.switches:
             sample.switches, sample.still_s = switches, now_s
         sample.here = sample.here or pid == self._own or self._uses_this_disk(pid, sample.comm)
@@ -133,7 +133,7 @@ class Observer:
     def _is_here(self, path: str, mounts: Sequence[Mount]) -> bool:
         mount = mount_of(path, mounts)
         if mount is not None and mount.fs == "overlay":  # what is written there lands in a folder of ours
-            mount = mount_of(upper_of(mount), self._site.mounts)
+            mount = mount_of(upper_dir_of(mount), self._site.mounts)
         return mount is not None and mount.dev == self._site.mount.dev
 
     def summary(self) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class Observer:
 
     def _groups(self) -> list[dict[str, Any]]:
         samples = self._samples.values()
-        counts = tally(((sample.comm, sample.wchan, sample.unit, sample.here), 1) for sample in samples)
+        counts = sum_counts(((sample.comm, sample.wchan, sample.unit, sample.here), 1) for sample in samples)
         ranked = sorted(counts.items(), key=lambda item: (not item[0][3], -item[1], item[0]))[: self._top]
         return [
             {"comm": comm, "wchan": wchan, "unit": unit, "here": here, "count": count}
@@ -170,7 +170,7 @@ class Observer:
 
 
 def _most_common(names: Sequence[str]) -> str:
-    counts = tally((name, 1) for name in names)
+    counts = sum_counts((name, 1) for name in names)
     return max(counts, key=lambda name: counts[name], default="")
 
 
@@ -179,11 +179,11 @@ def _switches(status: str) -> int:
     total = 0
     for line in status.splitlines()[-4:]:
         if "ctxt_switches" in line:
-            total += whole(line.rpartition(":")[2]) or 0
+            total += parse_integer(line.rpartition(":")[2]) or 0
     return total
 
 
-def is_roots(status: str) -> bool:
+def belongs_to_root(status: str) -> bool:
     """Whether a thread is root's or the kernel's, by its real and effective user in /proc/PID/status."""
     return "\nUid:\t0\t0\t" in status
 
@@ -192,7 +192,7 @@ def _unit_of(cgroup: str) -> str:
     """Name the systemd unit or the container from /proc/PID/cgroup."""
     for part in reversed(cgroup.splitlines()[-1].rpartition(":")[2].split("/") if cgroup else []):
         if part.endswith((".service", ".scope", ".slice")) or len(part) >= 64:  # noqa: PLR2004 - a container's id
-            return plain(part if "." in part else part[:12])
+            return sanitise(part if "." in part else part[:12])
     return ""
 
 
@@ -206,7 +206,7 @@ def _mount_space(pid: int | str) -> str:
 def _open_files(pid: int) -> Iterable[str]:
     """Names behind a process's descriptors, by readlink: to stat them might wait for the disk."""
     try:
-        names = os.listdir(f"/proc/{pid}/fd")[:MOST_FILES]
+        names = os.listdir(f"/proc/{pid}/fd")[:MAX_FILES]
     except OSError:
         return
     for name in names:

@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 from ddprobe_source.judgement.record import ProbeError
 
 STEP_S: Final = 0.1
-_left_behind: list[int] = []
+_unreaped_pids: list[int] = []
 
 
 class ChildTask:
@@ -35,7 +35,7 @@ class ChildTask:
                 " or name fewer paths"
             ) from None
         if self.pid == 0:
-            _be_the_child(work, child_end, keep)
+            _run_in_child(work, child_end, keep)
         os.close(child_end)
         os.set_blocking(self.fd, False)
 
@@ -87,7 +87,7 @@ class ChildTask:
         if not self.has_ended():
             kill(self.pid)
         if not self.ends_within(0.02):
-            _left_behind.append(self.pid)
+            _unreaped_pids.append(self.pid)
 
     def ends_within(self, seconds: float) -> bool:
         """Whether the process is gone by then, at the latest."""
@@ -97,34 +97,34 @@ class ChildTask:
         return self.has_ended()
 
 
-def _be_the_child(work: Callable[[Callable[[object], None]], None], fd: int, keep: Sequence[int]) -> NoReturn:
+def _run_in_child(work: Callable[[Callable[[object], None]], None], fd: int, keep: Sequence[int]) -> NoReturn:
     def send(value: object) -> None:
         raw = marshal.dumps(value)  # type: ignore[arg-type] # what marshal cannot take is a fault of ours
         os.write(fd, len(raw).to_bytes(4, "little") + raw)
 
     try:
         os.setsid()
-        _forget_handlers()
-        _drop_files({fd, *keep})
+        _reset_signal_handlers()
+        _close_other_files({fd, *keep})
         work(send)
         os._exit(0)
     except BaseException:  # noqa: BLE001 - a child of a probe never speaks, it only ends
         os._exit(70)
 
 
-def _forget_handlers() -> None:
+def _reset_signal_handlers() -> None:
     signal = sys.modules.get("signal")
     if signal is not None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
 
 
-def _drop_files(keep: set[int]) -> None:
+def _close_other_files(keep: set[int]) -> None:
     """Hold nothing of the caller's: an open pipe of a stuck child makes the caller wait as well."""
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
-    for fd in _open_numbers():
+    for fd in _open_descriptors():
         if fd > 2 and fd not in keep:  # noqa: PLR2004 - after stderr
             try:
                 os.close(fd)
@@ -132,7 +132,7 @@ def _drop_files(keep: set[int]) -> None:
                 pass
 
 
-def _open_numbers() -> Sequence[int]:
+def _open_descriptors() -> Sequence[int]:
     try:
         return [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:
@@ -149,12 +149,12 @@ def kill(pid: int) -> None:
 
 def reap() -> None:
     """Collect children that were given up and have ended since."""
-    for pid in list(_left_behind):
+    for pid in list(_unreaped_pids):
         try:
             if os.waitpid(pid, os.WNOHANG)[0]:
-                _left_behind.remove(pid)
+                _unreaped_pids.remove(pid)
         except ChildProcessError:
-            _left_behind.remove(pid)
+            _unreaped_pids.remove(pid)
 
 
 def wait_for(fds: Iterable[int], within_s: float) -> None:

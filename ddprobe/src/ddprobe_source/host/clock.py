@@ -8,7 +8,7 @@ import time
 from ddprobe_source.host.files import read_text
 
 
-def instant(at_s: float) -> str:
+def format_instant(at_s: float) -> str:
     """ISO 8601, UTC, milliseconds."""
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at_s))}.{int(at_s * 1000) % 1000:03d}Z"
 

@@ -10,7 +10,7 @@ from ddprobe_source.host.child_task import STEP_S
 from ddprobe_source.host.files import read_text
 from ddprobe_source.judgement.counters import Counters, Delta, parse_counters
 from ddprobe_source.judgement.disks import Disk
-from ddprobe_source.judgement.text import parse_number, whole
+from ddprobe_source.judgement.text import parse_integer, parse_number
 
 
 def keeps_counters(disk: Disk) -> bool:
@@ -88,7 +88,7 @@ class Watches:
         for watch in self._all:
             watch.restart()
 
-    def sickest(self) -> Delta | None:
+    def slowest(self) -> Delta | None:
         """Pick the disk that has stood still longest, then the slowest: the others wait for it."""
         deltas = [delta for watch in self._all if (delta := watch.delta()) is not None]
         return max(deltas, key=lambda delta: (delta.quiet_s, delta.await_ms or 0.0), default=None)
@@ -99,7 +99,7 @@ def io_pressure_us() -> dict[str, int]:
     totals = {}
     for line in read_text("/proc/pressure/io").splitlines():
         kind, _, rest = line.partition(" ")
-        totals[kind] = whole(rest.rpartition("total=")[2]) or 0
+        totals[kind] = parse_integer(rest.rpartition("total=")[2]) or 0
     return totals
 
 

@@ -10,18 +10,18 @@ from typing import Final
 from ddprobe_source.judgement.disks import Mount, parse_mounts
 from ddprobe_source.judgement.series import MIB
 
-MOST_LINKS: Final = 40
+MAX_LINKS: Final = 40
 """As many symbolic links as the kernel follows in one path."""
 
 
-def read_text(path: str, most: int = 65536) -> str:
+def read_text(path: str, max_bytes: int = 65536) -> str:
     """Content of a small file of the kernel's, or "" if it does not exist or we may not read it."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return ""
     try:
-        return os.read(fd, most).decode("utf-8", "replace").strip()
+        return os.read(fd, max_bytes).decode("utf-8", "replace").strip()
     except OSError:
         return ""
     finally:
@@ -33,7 +33,7 @@ def read_mounts() -> tuple[Mount, ...]:
     return parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
 
 
-def names_in(folder: str) -> list[str]:
+def list_names(folder: str) -> list[str]:
     """List a directory; empty if it does not exist or we may not read it."""
     try:
         return os.listdir(folder)
@@ -51,13 +51,15 @@ def name_of(path: str) -> str:
     return f"path-{int.from_bytes(os.fsencode(path), 'little') % ((1 << 61) - 1):x}"
 
 
-def follow(path: str, mounts: Sequence[Mount], reach: Callable[[str], None]) -> tuple[str, str | None]:
-    """Follow a path name by name, as the kernel does, and say by ``reach`` which name is looked up next.
+def resolve_links(
+    path: str, mounts: Sequence[Mount], before_step: Callable[[str], None]
+) -> tuple[str, str | None]:
+    """Follow a path name by name, as the kernel does, and call ``before_step`` before each name.
 
-    Gives the path without symbolic links, and the last link of another user that it led through. Where
-    something is mounted, and above such a place, no disk is asked: those directories cannot be replaced.
+    Gives the path without symbolic links, and the last link of another user that it led through. At
+    a mount point, and above it, no disk is queried: those directories cannot be replaced.
     """
-    real, names, links, stranger = "/", path.split("/")[::-1], 0, None
+    real, names, links, foreign_link = "/", path.split("/")[::-1], 0, None
     while names:
         name = names.pop()
         if name in ("", "."):
@@ -69,20 +71,20 @@ def follow(path: str, mounts: Sequence[Mount], reach: Callable[[str], None]) -> 
         if any(f"{mount.point}/".startswith(f"{step}/") for mount in mounts):
             real = step
             continue
-        reach(step)
+        before_step(step)
         status = os.lstat(step)
         if kind_of(status) != "link":
             real = step
             continue
         links += 1
-        if links > MOST_LINKS:
+        if links > MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         if status.st_uid not in (0, os.geteuid()):
-            stranger = step
+            foreign_link = step
         target = os.readlink(step)
         real = "/" if target.startswith("/") else real
         names += target.split("/")[::-1]
-    return real, stranger
+    return real, foreign_link
 
 
 def open_folder(real: str) -> int:
@@ -120,7 +122,7 @@ def write_all(fd: int, raw: bytes) -> None:
         raw = raw[os.write(fd, raw) :]
 
 
-def append_line(path: str, line: str, most: int = 5 * MIB) -> None:
+def append_line(path: str, line: str, max_bytes: int = 5 * MIB) -> None:
     """Append to a log that stays bounded: when it is full it becomes FILE.1.
 
     The log must be a regular file with one name. It and its directory must be ours or root's, and not
@@ -134,7 +136,7 @@ def append_line(path: str, line: str, most: int = 5 * MIB) -> None:
         if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o002:
             raise OSError(errno.EPERM, f"other users may write to {folder_name}; name a file elsewhere")
         fd = _open_log(folder, name)
-        if os.fstat(fd).st_size > most:
+        if os.fstat(fd).st_size > max_bytes:
             os.rename(name, name + ".1", src_dir_fd=folder, dst_dir_fd=folder)
             os.close(fd)
             fd = -1

@@ -9,12 +9,20 @@ from typing import Any
 
 from ddprobe_source.host.child_task import STEP_S, ChildTask, wait_for
 from ddprobe_source.host.clock import boot_clock
-from ddprobe_source.host.files import follow, kind_of, name_of, names_in, read_mounts, read_text
-from ddprobe_source.host.state_dirs import Lock, StateDirs, Touch, note_holder
-from ddprobe_source.judgement.disks import NOWHERE, Disk, Mount, Site, mount_of, refuse_foreign, volume_id_of
+from ddprobe_source.host.files import kind_of, list_names, name_of, read_mounts, read_text, resolve_links
+from ddprobe_source.host.state_dirs import FileSystemLock, Lock, StateDirs, write_holder
+from ddprobe_source.judgement.disks import (
+    UNKNOWN_MOUNT,
+    Disk,
+    Mount,
+    Site,
+    mount_of,
+    refuse_foreign,
+    volume_id_of,
+)
 from ddprobe_source.judgement.record import ProbeError, UsageError
 from ddprobe_source.judgement.tasks import STILL_S
-from ddprobe_source.judgement.text import plain, whole
+from ddprobe_source.judgement.text import parse_integer, sanitise
 from ddprobe_source.options import Options
 
 
@@ -50,12 +58,12 @@ class Lookup:
         self._mounts = read_mounts()
         self._child: ChildTask | None = None
         self._answer: dict[str, str] = {}
-        if (stuck := self._known_to_be_stuck()) is not None:
+        if (stuck := self._stuck_path()) is not None:
             self._answer = {"path": stuck}
         else:
             self._advance()
 
-    def _known_to_be_stuck(self) -> str | None:
+    def _stuck_path(self) -> str | None:
         last_place = self._last_place()
         mount = mount_of(last_place, self._mounts) if last_place else None
         holder = self._state_dirs.holder_of(mount.key) if self._state_dirs and mount else None
@@ -79,17 +87,17 @@ class Lookup:
                 self._answer |= part
 
     def _follow(self, send: Callable[[object], None], lock: Lock | None) -> None:
-        began, touch = (boot_clock(), time.time()), Touch(self._state_dirs, "lookup")
+        began, system_lock = (boot_clock(), time.time()), FileSystemLock(self._state_dirs, "lookup")
 
-        def reach(step: str) -> None:
+        def before_step(step: str) -> None:
             send({"at": step})
             if lock:
-                note_holder(lock.fd, "lookup", began, step)
-            touch.reach(step)
+                write_holder(lock.fd, "lookup", began, step)
+            system_lock.move_to(step)
 
         try:
-            real, stranger = follow(self.path, self._mounts, reach)
-            reach(real)
+            real, foreign_link = resolve_links(self.path, self._mounts, before_step)
+            before_step(real)
             status = os.stat(real)
         except OSError as fault:
             send({"refused": f"{self.path}: {fault.strerror}; name a directory on the disk to look at"})
@@ -97,11 +105,11 @@ class Lookup:
         if kind_of(status) != "folder":
             problem = "is not a directory; ddprobe writes only a file of its own, so name a directory"
             send({"refused": f"{self.path} {problem}"})
-        elif self._writes and stranger and os.geteuid() == 0:
+        elif self._writes and foreign_link and os.geteuid() == 0:
             why = "a symbolic link of another user, which root does not follow to write"
-            send({"refused": f"{self.path}: {stranger} is {why}; name {real}"})
+            send({"refused": f"{self.path}: {foreign_link} is {why}; name {real}"})
         else:
-            send({"path": real, "keep": "" if stranger else real})
+            send({"path": real, "keep": "" if foreign_link else real})
 
     def site(self, until_s: float, volume_id: str | None = None) -> Site:
         """What was found by then. A site that has not answered has no disks, unless it is certain which."""
@@ -119,8 +127,8 @@ class Lookup:
         if self._state_dirs and keep not in ("", last_place) and keep.isprintable() and keep == keep.strip():
             self._state_dirs.write(f"{name_of(self.path)}.place", keep)
         holder = self._state_dirs.holder_of(name_of(self.path)) if self._state_dirs and not real else None
-        reached = real or self._answer.get("at") or (holder.at if holder else "")
-        mount = mount_of(reached, self._mounts) if reached else NOWHERE
+        reached = real or self._answer.get("at") or (holder.path if holder else "")
+        mount = mount_of(reached, self._mounts) if reached else UNKNOWN_MOUNT
         if mount is None:
             raise ProbeError(
                 f"{reached} is on no mount of /proc/self/mountinfo; name a directory of a mounted disk"
@@ -153,8 +161,8 @@ def _btrfs_parts(mount: Mount, name: str, root: str = "/sys/fs/btrfs") -> list[s
     """Find every device of a btrfs, of which mountinfo names but one."""
     if mount.fs != "btrfs":
         return []
-    for folder in names_in(root):
-        parts = names_in(f"{root}/{folder}/devices")
+    for folder in list_names(root):
+        parts = list_names(f"{root}/{folder}/devices")
         if name in parts:
             return [os.path.realpath(f"{root}/{folder}/devices/{part}") for part in parts]
     return []
@@ -163,7 +171,7 @@ def _btrfs_parts(mount: Mount, name: str, root: str = "/sys/fs/btrfs") -> list[s
 def whole_disks(folder: str, depth: int = 0) -> set[str]:
     """Find what a block device is made of: its parent if it is a partition, its parts if it is dm or md."""
     parts = os.path.join(folder, "slaves")
-    below = [os.path.realpath(os.path.join(parts, name)) for name in names_in(parts)]
+    below = [os.path.realpath(os.path.join(parts, name)) for name in list_names(parts)]
     if below and depth < 8:  # noqa: PLR2004 - deeper stacks are not used
         return set().union(*(whole_disks(part, depth + 1) for part in below))
     return {os.path.dirname(folder) if os.path.exists(os.path.join(folder, "partition")) else folder}
@@ -175,9 +183,9 @@ def _describe(folder: str) -> dict[str, Any]:
         "name": os.path.basename(folder),
         "dev": read_text(f"{folder}/dev"),
         "stat_path": f"{folder}/stat",
-        "model": plain(model),
+        "model": sanitise(model),
         "volume_id": volume_id_of(model, read_text(f"{folder}/device/serial")),
-        "size_gib": max(0, whole(read_text(f"{folder}/size")) or 0) * 512 / (1 << 30),
-        "max_io_kib": max(0, whole(read_text(f"{folder}/queue/max_sectors_kb")) or 0) or 256,
+        "size_gib": max(0, parse_integer(read_text(f"{folder}/size")) or 0) * 512 / (1 << 30),
+        "max_io_kib": max(0, parse_integer(read_text(f"{folder}/queue/max_sectors_kb")) or 0) or 256,
         "write_cache": read_text(f"{folder}/queue/write_cache") or "unknown",
     }

@@ -8,10 +8,10 @@ from typing import Final
 
 from ddprobe_source.host.child_task import ChildTask
 from ddprobe_source.host.files import read_text
-from ddprobe_source.host.state_dirs import Lock, StateDirs, Touch
+from ddprobe_source.host.state_dirs import FileSystemLock, Lock, StateDirs
 from ddprobe_source.judgement.disks import Disk, Site
 from ddprobe_source.judgement.record import ProbeError
-from ddprobe_source.judgement.text import plain
+from ddprobe_source.judgement.text import sanitise
 
 NVME_ADMIN_COMMAND: Final = 0xC0484E41
 GET_LOG_PAGE: Final = 0x02
@@ -59,7 +59,7 @@ def parse_nvme_json(text: str) -> dict[str, int]:
     try:
         counters = json.loads(text)
     except (ValueError, RecursionError) as fault:
-        raise ProbeError(f"no JSON of NVMe counters: {plain(str(fault), 200)}") from None
+        raise ProbeError(f"no JSON of NVMe counters: {sanitise(str(fault), 200)}") from None
     if not isinstance(counters, dict):
         raise ProbeError("no JSON object of NVMe counters")
     named = {NVME_NEW_NAMES.get(name, name): value for name, value in counters.items()}
@@ -93,7 +93,7 @@ def nvme_counters(
     """Get the EBS counters of the first volume, or None if they cannot be read within a second."""
 
     def read_file(path: str) -> dict[str, int]:
-        Touch(state_dirs, "output", 0.0).reach(path)
+        FileSystemLock(state_dirs, "output", 0.0).move_to(path)
         return parse_nvme_json(read_text(path))
 
     def query_controller(disk: Disk) -> dict[str, int]:

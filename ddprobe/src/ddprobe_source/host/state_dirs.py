@@ -14,7 +14,7 @@ from ddprobe_source.host.clock import boot_clock
 from ddprobe_source.host.files import kind_of, read_mounts, replace_file, write_all
 from ddprobe_source.judgement.disks import MEMORY_FS, Mount, mount_of
 from ddprobe_source.judgement.record import ProbeError, Record, UsageError
-from ddprobe_source.judgement.text import duration, parse_number, whole
+from ddprobe_source.judgement.text import format_duration, parse_integer, parse_number
 
 
 class StateDirs:
@@ -52,7 +52,7 @@ class StateDirs:
         except (OSError, ProbeError) as fault:
             print_error(f"ddprobe: {path} not written: {fault}")
 
-    def scratch(self) -> int:
+    def open_scratch_file(self) -> int:
         """Open a file in memory that has no name and is gone when it is closed."""
         self.ensure()
         name = self.path(f".scratch.{os.urandom(8).hex()}")
@@ -60,14 +60,14 @@ class StateDirs:
         os.unlink(name)
         return fd
 
-    def forget(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         """Remove one small file, unless another run just did."""
         try:
             os.unlink(self.path(name))
         except FileNotFoundError:
             pass
 
-    def holder_of(self, key: str) -> Writing | None:
+    def holder_of(self, key: str) -> LockHolder | None:
         """Who holds a lock now; None if it is free."""
         lock = Lock(self, key)
         holder = None if lock.take() else lock.holder()
@@ -117,14 +117,14 @@ def _why_not_private(folder: str, mounts: Sequence[Mount]) -> str | None:
     return "may be written by others" if status.st_mode & 0o022 else None
 
 
-class Writing(Record):
+class LockHolder(Record):
     """What holds a lock: a write of a level, a lookup, or an output."""
 
     pid: int
     level: str
     started_s: float
     age_s: float
-    at: str
+    path: str
 
 
 class Lock:
@@ -152,30 +152,34 @@ class Lock:
         os.ftruncate(self.fd, 0)  # who held it before is of no concern any more
         return True
 
-    def holder(self) -> Writing | None:
+    def holder(self) -> LockHolder | None:
         """Who holds it, and since when; None just before that is noted, or if the note is malformed."""
         fields = os.pread(self.fd, 8192, 0).decode("utf-8", "surrogateescape").split(" ", 4)
-        if len(fields) < 5:  # noqa: PLR2004 - see note_holder
+        if len(fields) < 5:  # noqa: PLR2004 - see write_holder
             return None
-        pid, booted_s, started_s = whole(fields[0]), parse_number(fields[2]), parse_number(fields[3], 1e11)
+        pid, booted_s, started_s = (
+            parse_integer(fields[0]),
+            parse_number(fields[2]),
+            parse_number(fields[3], 1e11),
+        )
         if pid is None or pid <= 0 or not fields[1].isalpha() or booted_s is None or started_s is None:
             return None
         age_s = max(0.0, boot_clock() - booted_s)
-        return Writing(pid=pid, level=fields[1], started_s=started_s, age_s=age_s, at=fields[4])
+        return LockHolder(pid=pid, level=fields[1], started_s=started_s, age_s=age_s, path=fields[4])
 
     def close(self) -> None:
         """Drop our hold; a child that inherited it keeps its own."""
         os.close(self.fd)
 
 
-def note_holder(fd: int, level: str, began: tuple[float, float], at: str) -> None:
+def write_holder(fd: int, level: str, began: tuple[float, float], path: str) -> None:
     """Write into the lock file who we are, since when, by both clocks, and what we wait for."""
-    text = os.fsencode(f"{os.getpid()} {level} {began[0]:.3f} {began[1]:.3f} {at}")
+    text = os.fsencode(f"{os.getpid()} {level} {began[0]:.3f} {began[1]:.3f} {path}")
     os.pwrite(fd, text, 0)
     os.ftruncate(fd, len(text))
 
 
-class Touch:
+class FileSystemLock:
     """Holds the lock of the file system that a child is about to touch, so that only one can hang there."""
 
     def __init__(self, state_dirs: StateDirs | None, level: str, wait_s: float | None = None) -> None:
@@ -185,19 +189,19 @@ class Touch:
         self._key = ""
         self._lock: Lock | None = None
 
-    def reach(self, path: str) -> None:
-        """Let go of the file system before, and take the lock of the one that the path is on."""
+    def move_to(self, path: str) -> None:
+        """Release the lock of the file system before, and take that of the one the path is on."""
         mount = mount_of(path, self._state_dirs.mounts) if self._state_dirs else None
         if self._state_dirs is None or mount is None:
             return
         if mount.key != self._key:
             if self._lock:
                 self._lock.close()
-            self._key, self._lock = mount.key, self._take(self._state_dirs, mount.key)
+            self._key, self._lock = mount.key, self._acquire(self._state_dirs, mount.key)
         if self._lock:
-            note_holder(self._lock.fd, self._level, self._began, path)
+            write_holder(self._lock.fd, self._level, self._began, path)
 
-    def _take(self, state_dirs: StateDirs, key: str) -> Lock | None:
+    def _acquire(self, state_dirs: StateDirs, key: str) -> Lock | None:
         lock, until_s = Lock(state_dirs, key), time.monotonic() + (self._wait_s or 0.0)
         while not lock.take():
             if time.monotonic() < until_s:
@@ -208,7 +212,9 @@ class Touch:
             if self._wait_s is None:
                 return None
             who = (
-                f"process {holder.pid} has waited {duration(holder.age_s)}" if holder else "another one waits"
+                f"process {holder.pid} has waited {format_duration(holder.age_s)}"
+                if holder
+                else "another one waits"
             )
             raise BlockingIOError(errno.EAGAIN, f"{who} for this file system")
         return lock
@@ -220,7 +226,7 @@ def write_stream(fd: int, text: str, within_s: float = 1.0) -> bool:
     state_dirs = state_dirs_in_use[0] if state_dirs_in_use else None
 
     def write_to_file(send: Callable[[object], None]) -> None:
-        Touch(state_dirs, "output", within_s).reach(os.readlink(f"/proc/self/fd/{copy}"))
+        FileSystemLock(state_dirs, "output", within_s).move_to(os.readlink(f"/proc/self/fd/{copy}"))
         write_all(copy, raw)
         send(True)
 

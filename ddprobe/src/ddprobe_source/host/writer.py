@@ -10,7 +10,7 @@ from typing import Final
 
 from ddprobe_source.host.clock import boot_clock
 from ddprobe_source.host.files import kind_of, open_folder, read_text
-from ddprobe_source.host.state_dirs import StateDirs, Touch, note_holder
+from ddprobe_source.host.state_dirs import FileSystemLock, StateDirs, write_holder
 from ddprobe_source.judgement.series import (
     BLOCK_BYTES,
     CLASSIC_BLOCK,
@@ -22,7 +22,7 @@ from ddprobe_source.judgement.series import (
     offset_of,
 )
 
-NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_SPACE_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write_file(plan: Plan, send: Callable[[object], None], lock: int, dd_output: int) -> None:
@@ -51,7 +51,7 @@ def write_file(plan: Plan, send: Callable[[object], None], lock: int, dd_output:
             except OSError as fault:
                 if kind == "bulk":
                     plan = _without_bulk(plan, fault, send)
-                elif kind == "append" and fault.errno in NO_ROOM:
+                elif kind == "append" and fault.errno in NO_SPACE_ERRORS:
                     plan = plan.replaced(appends=0)
                     fd = _shrink(fd, BLOCK_BYTES["bulk"], plan)
                 else:
@@ -156,7 +156,7 @@ def remove_own_file(plan: Plan, state_dirs: StateDirs | None = None) -> None:
 
     It is not truncated, because btrfs refuses that too while the quota is full.
     """
-    Touch(state_dirs, "output", 0.0).reach(plan.path)
+    FileSystemLock(state_dirs, "output", 0.0).move_to(plan.path)
     folder_name, name = os.path.split(plan.path)
     try:
         os.unlink(name, dir_fd=open_folder(folder_name))
@@ -166,7 +166,7 @@ def remove_own_file(plan: Plan, state_dirs: StateDirs | None = None) -> None:
 
 def _without_bulk(plan: Plan, fault: OSError, send: Callable[[object], None]) -> Plan:
     """Leave out the large writes if the disk is too full for them; any other fault is the disk's."""
-    if fault.errno not in NO_ROOM:
+    if fault.errno not in NO_SPACE_ERRORS:
         raise fault
     send({"no_bulk": f"{fault.strerror} ({errno.errorcode[fault.errno]})"})
     return plan.replaced(bulk=0, appends=0)
@@ -221,4 +221,4 @@ def _waited_for_cpu_s() -> float:
 
 def note_writer(fd: int, plan: Plan) -> None:
     """Write into the lock file, which is in memory, what we are about to write."""
-    note_holder(fd, plan.level, (boot_clock(), time.time()), plan.path)
+    write_holder(fd, plan.level, (boot_clock(), time.time()), plan.path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ddprobe_source.judgement.record import Record
-from ddprobe_source.judgement.text import whole
+from ddprobe_source.judgement.text import parse_integer
 
 
 class Counters(Record):
@@ -22,7 +22,7 @@ class Counters(Record):
 
 def parse_counters(text: str, at_s: float) -> Counters | None:
     """Read /sys/block/X/stat; older kernels have fewer fields."""
-    counts = [whole(word) for word in text.split()]
+    counts = [parse_integer(word) for word in text.split()]
     f = [count for count in counts if count is not None]
     if len(f) < max(11, len(counts)):  # the fields every kernel has, and nothing but numbers
         return None

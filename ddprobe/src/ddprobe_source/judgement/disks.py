@@ -32,7 +32,7 @@ class Mount(Record):
         return self.dev.replace(":", "-")
 
 
-NOWHERE: Final = Mount(point="", dev="unknown", fs="", source="", options="", read_only=False)
+UNKNOWN_MOUNT: Final = Mount(point="", dev="unknown", fs="", source="", options="", read_only=False)
 """Where a path is as long as its lookup has not said so: on no disk that could be accused."""
 
 
@@ -118,7 +118,7 @@ def volume_id_of(model: str, serial: str) -> str | None:
     return f"vol-{digits}" if is_id and serial.startswith("vol") and model.strip() == EBS_MODEL else None
 
 
-def upper_of(mount: Mount) -> str:
+def upper_dir_of(mount: Mount) -> str:
     """Name the folder that an overlay writes to; "" if it does not write."""
     for option in mount.options.split(","):
         if option.startswith("upperdir="):

@@ -11,10 +11,10 @@ from ddprobe_source.judgement.series import (
     CLASSIC_BLOCKS,
     CLASSIC_CREDITS,
     LITE_CREDITS,
-    SLOW_ENOUGH_S,
+    MIN_SLOW_S,
     SLOW_WRITE_S,
-    agree,
     mean_without_chance,
+    show_one_pace,
 )
 from ddprobe_source.judgement.tasks import STILL_S, Tasks
 from ddprobe_source.judgement.text import median
@@ -28,7 +28,7 @@ LITE_PER_BULK_IN_A_QUEUE: Final = 1.3
 """Without appends, the journal's writes for a MiB of dd are taken to last as long as this many lite ones."""
 QUEUEING_MS: Final = 50.0
 """A device this slow has a queue: 16 ms were measured at 3,000 IOPS with 48 waiting, 455 ms at 100."""
-BASIS: Final = 5
+MIN_REQUESTS: Final = 5
 """Fewer completed requests say nothing about a device."""
 
 
@@ -90,7 +90,7 @@ class Facts(Record):
         if not self.bulk_s or not self.completed:
             return None
         for paced in (self.bulk_s, self.bulk_s[-2:]):
-            if agree(paced):
+            if show_one_pace(paced):
                 return sum(paced) / len(paced)
         if self._is_bulk_slow:  # what made one of them late let a limit save up as much for the next
             return sum(self.bulk_s[1:]) / len(self.bulk_s[1:])
@@ -105,7 +105,7 @@ class Facts(Record):
     def io_delay_s(self) -> float | None:
         """Seconds that one request waits."""
         if self.level == "passive":
-            busy = self.disk is not None and self.disk.done >= BASIS and self.disk.await_ms
+            busy = self.disk is not None and self.disk.done >= MIN_REQUESTS and self.disk.await_ms
             return busy / 1000 if busy else None
         typical_s = self.typical_s
         if typical_s is None:
@@ -160,13 +160,13 @@ class Facts(Record):
     @property
     def _is_bulk_slow(self) -> bool:
         """Whether at least two large writes were slow, and none after the first of them was quick."""
-        slow = [took_s >= SLOW_ENOUGH_S["bulk"] for took_s in self.bulk_s]
+        slow = [took_s >= MIN_SLOW_S["bulk"] for took_s in self.bulk_s]
         return sum(slow) >= 2 and all(slow[slow.index(True) :])  # noqa: PLR2004 - one is chance
 
     @property
     def _series(self) -> tuple[tuple[tuple[float, ...], float], ...]:
         """Both kinds of writes, and from when on one of them is slow."""
-        return (self.writes_s, SLOW_WRITE_S), (self.bulk_s, SLOW_ENOUGH_S["bulk"])
+        return (self.writes_s, SLOW_WRITE_S), (self.bulk_s, MIN_SLOW_S["bulk"])
 
     @property
     def _mean_dd_s(self) -> float | None:

@@ -22,7 +22,7 @@ BLOCK_BYTES: Final = {
     "classic": CLASSIC_BLOCK,
 }
 """Kinds of writes: bulk are in place, append makes the file longer as dd does, again are lite after those."""
-LARGEST_EBS_IO: Final = 256 * KIB
+MAX_EBS_IO: Final = 256 * KIB
 LITE_CREDITS: Final = 2
 BULK_CREDITS: Final = 5
 BULK_WRITES: Final = 2
@@ -32,12 +32,12 @@ APPEND_CREDITS: Final = 5
 """Beside its data: the journal's descriptor and commit, two flushes, and what is written back later."""
 NEW_FILE_CREDITS: Final = 6
 """Journal writes and flushes that making our file costs, beside its data."""
-USUAL_WRITES: Final = {"run": 16, "serve": 6}
+DEFAULT_WRITES: Final = {"run": 16, "serve": 6}
 """Lite writes of the ladder: more operations than a limit of 100, or 300, a second hands out in one lump."""
 CLASSIC_CREDITS: Final = 86
 """60 writes, 20 flushes and what the journal writes back later; whether flushes are charged is not known."""
-MOST_BULK_WRITES: Final = 4
-BULK_AGREES: Final = 0.15
+MAX_BULK_WRITES: Final = 4
+ONE_PACE_SPREAD: Final = 0.15
 """Two bulk writes that differ by less than this share show the pace of a limit, not its burst."""
 APPENDS: Final = 3
 """If a queue makes every lite write slow, this many MiB are written as dd writes them. How long
@@ -48,11 +48,11 @@ LITE_AFTER_BULK: Final = 3
 """Lite writes after a slow bulk write: the ones before it may have been a limit's burst."""
 SERIES_S: Final = 2.5
 """No further write is begun after this time: the delay itself is proof."""
-LONGEST_LITE_S: Final = SERIES_S / 4
+MAX_LITE_S: Final = SERIES_S / 4
 """A MiB of dd takes up to three lite writes: where those take longer, it would use up the time of the run."""
 SLOW_WRITE_S: Final = 0.02
 """One such lite write is chance, or the end of a lump of operations: this many more writes show which."""
-SLOW_ENOUGH_S: Final = {"lite": 0.004, "bulk": 0.025, "classic": 0.25}
+MIN_SLOW_S: Final = {"lite": 0.004, "bulk": 0.025, "classic": 0.25}
 """Below this a multiple of the healthy median says nothing: it is the noise of a fast disk."""
 
 
@@ -81,13 +81,13 @@ def next_write(plan: Plan, took_s: dict[str, list[float]]) -> str | None:
         return None
     is_proof = len(lite_s) > 1 and min(lite_s[-2:]) >= plan.enough_s  # more would only add to the queue
     is_queue = is_proof or (len(lite_s) >= SLOW_IN_A_ROW and min(lite_s[-SLOW_IN_A_ROW:]) >= SLOW_WRITE_S)
-    if append_s or (is_queue and not bulk_s and plan.appends and lite_s[-1] <= LONGEST_LITE_S):
+    if append_s or (is_queue and not bulk_s and plan.appends and lite_s[-1] <= MAX_LITE_S):
         return "append" if len(append_s) < plan.appends else None
     if not bulk_s and not is_proof and len(lite_s) < wanted_writes(plan, lite_s):
         return "lite"
     if wants_bulk(plan, bulk_s):
         return "bulk"
-    is_slow = plan.extra and sum(bulk_s) >= SLOW_ENOUGH_S["bulk"] and not is_proof
+    is_slow = plan.extra and sum(bulk_s) >= MIN_SLOW_S["bulk"] and not is_proof
     return "again" if is_slow and len(took_s["again"]) < LITE_AFTER_BULK else None
 
 
@@ -110,13 +110,13 @@ def wants_bulk(plan: Plan, bulk_s: Sequence[float]) -> bool:
     """Whether another large write is needed: slow ones are repeated until two agree."""
     if len(bulk_s) < plan.bulk:
         return True
-    may_repeat = plan.bulk and plan.extra and len(bulk_s) < MOST_BULK_WRITES
-    return bool(may_repeat) and sum(bulk_s) >= SLOW_ENOUGH_S["bulk"] and not agree(bulk_s[-2:])
+    may_repeat = plan.bulk and plan.extra and len(bulk_s) < MAX_BULK_WRITES
+    return bool(may_repeat) and sum(bulk_s) >= MIN_SLOW_S["bulk"] and not show_one_pace(bulk_s[-2:])
 
 
-def agree(bulk_s: Sequence[float]) -> bool:
+def show_one_pace(bulk_s: Sequence[float]) -> bool:
     """Whether bulk writes show one pace; if the first was quicker, it was the burst of a limit."""
-    return max(bulk_s) - min(bulk_s) <= BULK_AGREES * max(bulk_s)
+    return max(bulk_s) - min(bulk_s) <= ONE_PACE_SPREAD * max(bulk_s)
 
 
 def mean_without_chance(append_s: Sequence[float]) -> float:
@@ -164,7 +164,7 @@ class Cost(Record):
 
 def cost_of(level: str, writes: int, disks: Sequence[Disk], *, bulk: int = 0, appends: int = 0) -> Cost:
     """Price a level, by the sizes the device takes: checked against its counters in the tests."""
-    most_kib = min([LARGEST_EBS_IO // KIB, *(disk.max_io_kib for disk in disks)])
+    most_kib = min([MAX_EBS_IO // KIB, *(disk.max_io_kib for disk in disks)])
     requests_per_mib = -(-MIB // KIB // most_kib)
     if level == "classic":
         data = CLASSIC_BLOCKS * requests_per_mib

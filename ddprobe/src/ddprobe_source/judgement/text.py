@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-TASK_NAME: Final = 64
+MAX_NAME_LENGTH: Final = 64
 
 
 def json_text(value: object) -> str:
@@ -44,13 +44,13 @@ def json_string(text: str) -> str:
     return '"' + "".join(written) + '"'
 
 
-def plain(raw: bytes | str, most: int = TASK_NAME) -> str:
+def sanitise(raw: bytes | str, max_length: int = MAX_NAME_LENGTH) -> str:
     """Show a name that others chose: no control characters, not longer than it may be."""
     text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
-    return "".join(char if char.isprintable() else "?" for char in text.strip())[:most]
+    return "".join(char if char.isprintable() else "?" for char in text.strip())[:max_length]
 
 
-def whole(text: str) -> int | None:
+def parse_integer(text: str) -> int | None:
     """Read a number that the kernel counted, of 64 bits at most; None for what is none."""
     digits = text.strip()
     digits = digits.removeprefix("-")
@@ -72,14 +72,14 @@ def is_port(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536  # noqa: PLR2004 - ports
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Three figures and a unit."""
     if seconds < 1:
         return f"{seconds * 1000:.3g} ms"
     return f"{seconds:.3g} s" if seconds < 180 else f"{seconds / 60:.0f} min"  # noqa: PLR2004 - three minutes
 
 
-def tally(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:
+def sum_counts(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:
     """Sum the counts of each name, in the order in which the names appear."""
     counts: dict[Any, int] = {}
     for name, count in pairs:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ddprobe_source.judgement.facts import BASIS, Facts, Thresholds
+from ddprobe_source.judgement.facts import MIN_REQUESTS, Facts, Thresholds
 from ddprobe_source.judgement.record import Record
-from ddprobe_source.judgement.series import SLOW_ENOUGH_S
+from ddprobe_source.judgement.series import MIN_SLOW_S
 from ddprobe_source.judgement.tasks import IO_WAITS, LOCK_WAITS
 
 OK: Final = "ok"
@@ -36,7 +36,7 @@ CAUSES: Final = {
 }
 EVENT_CAUSES: Final = (THROTTLED, EXHAUSTED_IDLE, STALLED, FROZEN_OR_LOCK, IO_ERROR)
 
-NEAR_LINE: Final = 0.7
+NEAR_THRESHOLD: Final = 0.7
 """From this share of --warn up to its inverse an estimate is too rough: a measured dd decides."""
 BUSY_CPU_PCT: Final = 25.0
 """From this CPU pressure on, single slow writes say nothing about the disk."""
@@ -63,15 +63,15 @@ def worse(first: Judgement, second: Judgement) -> Judgement:
     return max((first, second), key=lambda judged: order.index(judged.verdict))
 
 
-BADNESS: Final = (OK, WARN, UNKNOWN, CRIT)
+EXIT_ORDER: Final = (OK, WARN, UNKNOWN, CRIT)
 
 
 def worst(verdicts: Iterable[str]) -> str:
     """Pick the verdict to exit with: unknown is worse than a warning, a known fault worse than unknown."""
-    return max(verdicts, key=BADNESS.index, default=UNKNOWN)
+    return max(verdicts, key=EXIT_ORDER.index, default=UNKNOWN)
 
 
-EXITS: Final = {
+EXIT_CODES: Final = {
     "nagios": {OK: 0, WARN: 1, CRIT: 2, UNKNOWN: 3},
     "npd": {OK: 0, WARN: 1, CRIT: 1, UNKNOWN: 2},
     "cron": {OK: 0, WARN: 0, CRIT: 0, UNKNOWN: 3},
@@ -98,9 +98,9 @@ def judge(facts: Facts, thresholds: Thresholds) -> Judgement:
     return Judgement(verdict=verdict, cause=cause, reason=CAUSES[cause])
 
 
-def is_near(dd_s: float | None, line_s: float) -> bool:
+def is_near(dd_s: float | None, threshold_s: float) -> bool:
     """Whether an estimate is so near a threshold that only a measured dd can decide."""
-    return dd_s is not None and NEAR_LINE * line_s <= dd_s <= line_s / NEAR_LINE
+    return dd_s is not None and NEAR_THRESHOLD * threshold_s <= dd_s <= threshold_s / NEAR_THRESHOLD
 
 
 def wants_classic(facts: Facts, judged: Judgement, thresholds: Thresholds, climb_s: float) -> bool:
@@ -121,7 +121,7 @@ def is_paced(facts: Facts, thresholds: Thresholds) -> bool:
         return False
     if facts.bulk_s and facts.healthy_bulk_s:
         least_s = min(facts.bulk_s[-2:])
-        if least_s >= max(SLOW_ENOUGH_S["bulk"], thresholds.ratio * facts.healthy_bulk_s):
+        if least_s >= max(MIN_SLOW_S["bulk"], thresholds.ratio * facts.healthy_bulk_s):
             return True
     if not healthy_s:
         return False
@@ -129,13 +129,13 @@ def is_paced(facts: Facts, thresholds: Thresholds) -> bool:
     least_s = lumps_s or (min(last) if facts.level == "lite" and last else typical_s)
     even = facts.level == "lite" and len(last) == 3 and max(last) <= 1.2 * least_s  # noqa: PLR2004 - in a row
     ratio = thresholds.ratio / 2 if even else thresholds.ratio
-    return least_s >= max(SLOW_ENOUGH_S[facts.level], ratio * healthy_s)
+    return least_s >= max(MIN_SLOW_S[facts.level], ratio * healthy_s)
 
 
 def after_classic(lite: Judgement, classic: Judgement, facts: Facts) -> Judgement:
     """Decide between two levels: classic overrules, unless it cannot know better than the median of lite."""
     paced = lite.cause == EXHAUSTED_IDLE and facts.healthy_s is None
-    if classic.verdict == OK and paced and facts.elapsed_s >= SLOW_ENOUGH_S["classic"]:
+    if classic.verdict == OK and paced and facts.elapsed_s >= MIN_SLOW_S["classic"]:
         return lite
     return classic if classic.verdict != UNKNOWN else lite
 
@@ -173,7 +173,7 @@ def _judge_passive(facts: Facts, thresholds: Thresholds) -> Judgement:
         verdict, cause = (CRIT if dd_s >= thresholds.crit_s else WARN), THROTTLED
     elif tasks and tasks.stuck_here and not disk.in_flight and tasks.stuck_wchan.startswith(LOCK_WAITS):
         verdict, cause = WARN, FROZEN_OR_LOCK
-    elif tasks and tasks.stuck_here and not disk.in_flight and disk.done < BASIS:  # held above it
+    elif tasks and tasks.stuck_here and not disk.in_flight and disk.done < MIN_REQUESTS:  # held above it
         verdict, cause = WARN, STALLED
     elif tasks and tasks.stuck:
         cause = NOT_THIS_DISK

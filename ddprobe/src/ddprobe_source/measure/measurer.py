@@ -10,7 +10,7 @@ from typing import Final
 from ddprobe_source.host.blocked_threads import Observer
 from ddprobe_source.host.child_task import STEP_S, ChildTask, wait_for
 from ddprobe_source.host.disk_watch import Watches, cpu_pressure_pct, io_pressure_us
-from ddprobe_source.host.memory import Memory
+from ddprobe_source.host.run_history import RunHistory
 from ddprobe_source.host.state_dirs import Lock, StateDirs
 from ddprobe_source.host.writer import dd_failure, remove_own_file, write_file
 from ddprobe_source.judgement.counters import Delta
@@ -22,9 +22,9 @@ from ddprobe_source.judgement.series import (
     BULK_WRITES,
     CLASSIC_BLOCKS,
     CLASSIC_CREDITS,
+    DEFAULT_WRITES,
     LITE_AFTER_BULK,
-    MOST_BULK_WRITES,
-    USUAL_WRITES,
+    MAX_BULK_WRITES,
     Cost,
     Plan,
     Progress,
@@ -58,12 +58,12 @@ class Measurer:
         self, options: Options, site: Site, state_dirs: StateDirs, heartbeat: Callable[[], None]
     ) -> None:
         self.options, self.site, self.state_dirs, self._heartbeat = options, site, state_dirs, heartbeat
-        self.memory = self._memory()
+        self.history = self._run_history()
         self.thresholds = Thresholds(warn_s=options.warn, crit_s=options.crit, ratio=options.ratio)
 
-    def _memory(self) -> Memory:
+    def _run_history(self) -> RunHistory:
         key = "_".join([self.site.key, *self.site.volume_ids])
-        return Memory(self.state_dirs, key, self.options.max_credit_share * self.options.baseline_iops)
+        return RunHistory(self.state_dirs, key, self.options.max_credit_share * self.options.baseline_iops)
 
     def look(self, span_s: float, own_pid: int = -1) -> Facts:
         """Watch the counters for a while, and who is in D; longer when the disk stands still."""
@@ -75,7 +75,7 @@ class Measurer:
             wait_for(fds, min(STEP_S, until_s - now_s))
             tasks = self._newest(observer, tasks)
             watches.look()
-            disk = watches.sickest()
+            disk = watches.slowest()
             if disk and disk.in_flight and disk.quiet_s > span_s / 2:
                 until_s = max(until_s, began_s + span_s / 2 + STILL_S + STEP_S)
             if observer and not observer.over and self._needs_another_pass(tasks):
@@ -85,7 +85,7 @@ class Measurer:
         tasks = self._newest(observer, tasks)
         if observer:
             observer.give_up()
-        return passive_facts(watches.sickest(), tasks)
+        return passive_facts(watches.slowest(), tasks)
 
     def _needs_another_pass(self, tasks: Tasks | None) -> bool:
         """Whether some were in D in the only pass so far: the second one shows who has not run since."""
@@ -103,7 +103,7 @@ class Measurer:
         plan = self._plan(level)
         pressure, started_at_s, began_s = io_pressure_us(), time.time(), time.monotonic()
         watches = Watches(self.site.disks)
-        dd_output = self.state_dirs.scratch()
+        dd_output = self.state_dirs.open_scratch_file()
         writer = ChildTask(lambda send: write_file(plan, send, lock.fd, dd_output), keep=[lock.fd, dd_output])
         lock.close()
         progress, observer, tasks = Progress(began_s), None, None
@@ -127,7 +127,7 @@ class Measurer:
         if observer:
             observer.give_up()
         return WriteAttempt(
-            facts=self._facts(level, progress, ended_s, watches.sickest(), tasks),
+            facts=self._facts(level, progress, ended_s, watches.slowest(), tasks),
             progress=progress,
             pressure_us={k: v - pressure.get(k, 0) for k, v in io_pressure_us().items()},
             started_at_s=started_at_s,
@@ -138,9 +138,9 @@ class Measurer:
     def _plan(self, level: str) -> Plan:
         options = self.options
         ladder = options.level == "ladder"
-        writes = options.writes or (USUAL_WRITES[options.mode] if ladder else 1)
-        most_extra = cost_of("lite", writes + LITE_AFTER_BULK, (), bulk=MOST_BULK_WRITES - BULK_WRITES)
-        extra = self.memory.allowance() >= most_extra.credits + CLASSIC_CREDITS
+        writes = options.writes or (DEFAULT_WRITES[options.mode] if ladder else 1)
+        most_extra = cost_of("lite", writes + LITE_AFTER_BULK, (), bulk=MAX_BULK_WRITES - BULK_WRITES)
+        extra = self.history.allowance() >= most_extra.credits + CLASSIC_CREDITS
         return Plan(
             level=level,
             path=os.path.join(self.site.path, options.file),
@@ -154,7 +154,7 @@ class Measurer:
         )
 
     def _nothing_more_to_learn(self, watches: Watches, elapsed_s: float) -> bool:
-        disk = watches.sickest()
+        disk = watches.slowest()
         return elapsed_s >= self.thresholds.crit_s and bool(
             disk and (disk.quiet_s >= STILL_S or not disk.done)
         )
@@ -188,8 +188,8 @@ class Measurer:
             bulk_s=took_s["bulk"],
             append_s=took_s["append"],
             failure=progress.failure,
-            healthy_s=self.memory.median_s(level),
-            healthy_bulk_s=self.memory.median_s("bulk"),
+            healthy_s=self.history.median_s(level),
+            healthy_bulk_s=self.history.median_s("bulk"),
             disk=disk,
             own_ios=self._cost(level, progress).credits,
             tasks=tasks,

@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ddprobe_source.host.clock import instant
+from ddprobe_source.host.clock import format_instant
 from ddprobe_source.judgement.counters import Delta
 from ddprobe_source.judgement.disks import Site
 from ddprobe_source.judgement.facts import Facts
-from ddprobe_source.judgement.text import plain
+from ddprobe_source.judgement.text import sanitise
 from ddprobe_source.measure.measurer import WriteAttempt
 from ddprobe_source.options import Options
 
@@ -25,7 +25,7 @@ def failure_text(level: str, attempt: WriteAttempt) -> str:
     return f"{level}: {message} ({code})"
 
 
-def seconds_of(facts: Facts) -> dict[str, Any]:
+def timing_fields(facts: Facts) -> dict[str, Any]:
     """How long it took, and what that means for the classic dd."""
     return {
         "total_s": None if facts.level in ("passive", "lookup") else facts.elapsed_s,
@@ -39,7 +39,9 @@ def seconds_of(facts: Facts) -> dict[str, Any]:
     }
 
 
-def parts_of(facts: Facts, attempt: WriteAttempt | None, attempts: Sequence[WriteAttempt]) -> dict[str, Any]:
+def part_fields(
+    facts: Facts, attempt: WriteAttempt | None, attempts: Sequence[WriteAttempt]
+) -> dict[str, Any]:
     """How long each part of it took."""
     progress = attempt.progress if attempt else None
     lite = next((attempt for attempt in attempts if attempt.facts.level == "lite"), None)
@@ -61,13 +63,13 @@ def _ms(start_s: float, end_s: float | None) -> float | None:
     return None if end_s is None else 1000 * (end_s - start_s)
 
 
-def about_the_site(options: Options, site: Site, disk: Delta | None) -> dict[str, Any]:
+def site_fields(options: Options, site: Site, disk: Delta | None) -> dict[str, Any]:
     """Where and when it was measured."""
     return {
         "schema": READING_SCHEMA,
         "version": VERSION,
-        "time": instant(time.time()),
-        "host": plain(os.uname().nodename, 255),
+        "time": format_instant(time.time()),
+        "host": sanitise(os.uname().nodename, 255),
         "instance_id": options.instance_id,
         "volume_id": _volume_of(site, disk),
         "volume_ids": site.volume_ids,

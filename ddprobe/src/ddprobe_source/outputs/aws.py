@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ddprobe_source.judgement.record import Record
-from ddprobe_source.judgement.text import json_text, plain
+from ddprobe_source.judgement.text import json_text, sanitise
 from ddprobe_source.outputs.http_client import HttpClient, host_header, split_url
 
 EVENT_SCHEMA: Final = "burstwatch.probe/v1"
 METADATA: Final = "http://169.254.169.254"
-MOST_EVENT_BYTES: Final = 4096
+MAX_EVENT_BYTES: Final = 4096
 
 
 class Caller(Record):
@@ -155,7 +155,7 @@ def event_detail(reading: dict[str, Any], instance_id: str) -> str:
     # total_s is of the write that was made; null when we only watched
     fields = ("volume_id", "verdict", "cause", "total_s", "started_at")
     stall = {"schema": EVENT_SCHEMA, "instance_id": instance_id} | {name: reading[name] for name in fields}
-    while len(detail := json_text(stall | {"top": top})) > MOST_EVENT_BYTES and top:
+    while len(detail := json_text(stall | {"top": top})) > MAX_EVENT_BYTES and top:
         top.pop()
     return detail
 
@@ -182,4 +182,4 @@ def call_aws(http: HttpClient, caller: Caller, request: Request) -> None:
     is_ok = status == 200  # noqa: PLR2004 - HTTP
     is_refused = request.service == "events" and is_ok and http.json.loads(answer).get("FailedEntryCount")
     if not is_ok or is_refused:
-        raise OSError(errno.EPROTO, f"{request.service} answered {status}: {plain(answer, 300)}")
+        raise OSError(errno.EPROTO, f"{request.service} answered {status}: {sanitise(answer, 300)}")

@@ -6,14 +6,14 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ddprobe_source.judgement.text import tally
-from ddprobe_source.judgement.verdicts import BADNESS, CAUSES, EXITS
+from ddprobe_source.judgement.text import sum_counts
+from ddprobe_source.judgement.verdicts import CAUSES, EXIT_CODES, EXIT_ORDER
 
 PROM_METRICS: Final = (
     ("dd_seconds", "Seconds the classic dd took, or would take.", lambda r: r["dd_s"]),
     ("duration_seconds", "Seconds the write that was made took so far.", lambda r: r["total_s"]),
     ("completed", "1 when the write ended.", lambda r: int(r["completed"])),
-    ("verdict", "0 ok, 1 warn, 2 crit, 3 unknown.", lambda r: EXITS["nagios"][r["verdict"]]),
+    ("verdict", "0 ok, 1 warn, 2 crit, 3 unknown.", lambda r: EXIT_CODES["nagios"][r["verdict"]]),
     ("io_delay_seconds", "Seconds one request waits.", lambda r: _seconds(r["io_delay_ms"])),
     ("startup_seconds", "Seconds the probe itself took to start.", lambda r: _seconds(r["startup_ms"])),
     ("credits_total", "I/O credits spent by the probe.", lambda r: r["credits_total"]),
@@ -29,8 +29,8 @@ def prom_text(readings: Sequence[dict[str, Any]]) -> str:
 
     Of several paths on one mount the worst reading counts: a series may be in a textfile only once.
     """
-    by_badness = sorted(readings, key=lambda reading: BADNESS.index(reading["verdict"]))
-    readings = list({_labels(reading): reading for reading in by_badness}.values())
+    ordered = sorted(readings, key=lambda reading: EXIT_ORDER.index(reading["verdict"]))
+    readings = list({_labels(reading): reading for reading in ordered}.values())
     lines = []
     for name, description, value_of in PROM_METRICS:
         kind = "counter" if name.endswith("_total") else "gauge"
@@ -66,9 +66,11 @@ def _label(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
 
 
-def _by_wchan(reading: dict[str, Any], most: int = 10) -> dict[str, int]:
-    counts = tally((group["wchan"], group["count"]) for group in (reading["dstate"] or {}).get("top", []))
-    return dict(sorted(counts.items(), key=lambda item: -item[1])[:most])
+def _by_wchan(reading: dict[str, Any], limit: int = 10) -> dict[str, int]:
+    counts = sum_counts(
+        (group["wchan"], group["count"]) for group in (reading["dstate"] or {}).get("top", [])
+    )
+    return dict(sorted(counts.items(), key=lambda item: -item[1])[:limit])
 
 
 def _numbers(reading: dict[str, Any]) -> dict[str, float]:
@@ -76,7 +78,7 @@ def _numbers(reading: dict[str, Any]) -> dict[str, float]:
     numbers = {
         "dd_seconds": reading["dd_s"],
         "completed": float(reading["completed"]),
-        "verdict": float(EXITS["nagios"][reading["verdict"]]),
+        "verdict": float(EXIT_CODES["nagios"][reading["verdict"]]),
         "io_delay_seconds": _seconds(reading["io_delay_ms"]),
         "blocked_tasks": float((reading["dstate"] or {}).get("most", 0)),
         "startup_seconds": _seconds(reading["startup_ms"]),
@@ -85,14 +87,16 @@ def _numbers(reading: dict[str, Any]) -> dict[str, float]:
     return {name: value for name, value in numbers.items() if value is not None}
 
 
-def _dotless(text: str) -> str:
+def _replace_dots(text: str) -> str:
     safe = "".join(char if char.isalnum() or char in "-_" else "_" for char in text)
     return safe.strip("_") or "root"
 
 
 def graphite_text(reading: dict[str, Any], prefix: str) -> str:
     """Plaintext protocol: name, value, time."""
-    base = ".".join([prefix, _dotless(reading["host"]), _dotless(reading["volume_id"] or reading["device"])])
+    base = ".".join(
+        [prefix, _replace_dots(reading["host"]), _replace_dots(reading["volume_id"] or reading["device"])]
+    )
     return "".join(
         f"{base}.{name} {value:.9g} {int(time.time())}\n" for name, value in _numbers(reading).items()
     )
@@ -100,7 +104,7 @@ def graphite_text(reading: dict[str, Any], prefix: str) -> str:
 
 def collectd_text(reading: dict[str, Any], host: str, interval_s: float) -> str:
     """PUTVAL lines for collectd's exec plugin."""
-    plugin = f"ddprobe-{_dotless(reading['volume_id'] or reading['device'])}"
+    plugin = f"ddprobe-{_replace_dots(reading['volume_id'] or reading['device'])}"
     return "".join(
         f'PUTVAL "{host}/{plugin}/gauge-{name}" interval={interval_s:g} N:{value:.9g}\n'
         for name, value in _numbers(reading).items()

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from ddprobe_source.judgement.record import UsageError
-from ddprobe_source.judgement.text import is_port, plain
+from ddprobe_source.judgement.text import is_port, sanitise
 
 
 class HttpClient:
@@ -58,7 +58,9 @@ def split_url(url: str) -> tuple[str, str, int, str]:
     place, slash, path = rest.partition("/")
     host, colon, port = place.rpartition(":") if is_port(place.rpartition(":")[2]) else (place, "", "")
     if scheme not in ("http", "https") or not host.strip("[]"):
-        raise UsageError(f"{plain(url, 120)} is not a valid address; write http://HOST:PORT or https://HOST")
+        raise UsageError(
+            f"{sanitise(url, 120)} is not a valid address; write http://HOST:PORT or https://HOST"
+        )
     default = 443 if scheme == "https" else 80
     return scheme, host.strip("[]"), int(port) if colon else default, slash + path or "/"
 

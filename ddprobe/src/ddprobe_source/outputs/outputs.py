@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from ddprobe_source.host.child_task import ChildTask
 from ddprobe_source.host.clock import boot_clock
-from ddprobe_source.host.files import append_line, follow, name_of, names_in, read_text, replace_file
-from ddprobe_source.host.state_dirs import StateDirs, Touch, print_error, write_stream
+from ddprobe_source.host.files import append_line, list_names, name_of, read_text, replace_file, resolve_links
+from ddprobe_source.host.state_dirs import FileSystemLock, StateDirs, print_error, write_stream
 from ddprobe_source.judgement.record import ProbeError
 from ddprobe_source.judgement.series import MIB
 from ddprobe_source.judgement.text import json_text
@@ -23,18 +23,18 @@ from ddprobe_source.outputs.http_client import HttpClient, split_url
 from ddprobe_source.outputs.sender import Sender, agent_address
 
 OUTPUT_WAIT_S: Final = 4.0
-MOST_KEPT_LINES: Final = 100
+MAX_KEPT_LINES: Final = 100
 FINISH_S: Final = 5.0
 RETRY_S: Final = 1.0
 
 
-class EventGate:
+class EventFilter:
     """Lets an event through when something changed, then once in five minutes while it lasts."""
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[str, str, float]] = {}
 
-    def opens_for(self, reading: dict[str, Any]) -> bool:
+    def should_send(self, reading: dict[str, Any]) -> bool:
         path, now_s = reading["path"], time.monotonic()
         state = (reading["verdict"], reading["cause"])
         if (
@@ -60,7 +60,7 @@ class Outputs:
         self._children: dict[str, ChildTask] = {}
         self._files = {path for path in (options.json, options.prom) if path}
         self._writing: set[str] = set()
-        self._gate = EventGate()
+        self._event_filter = EventFilter()
         if options.cloudwatch == "emf":
             agent_address()
         signed = options.cloudwatch == "api" or options.event_bus
@@ -100,7 +100,7 @@ class Outputs:
     def _to_aws(self, reading: dict[str, Any]) -> None:
         if self._metrics and reading["volume_id"] and reading["verdict"] != UNKNOWN:
             self._metrics.add(reading)
-        if self._events and self._gate.opens_for(reading):
+        if self._events and self._event_filter.should_send(reading):
             self._events.add(reading)
         self.pump()
 
@@ -112,32 +112,32 @@ class Outputs:
     def _keep(self, path: str, line: str) -> str:
         """Put a line for a log into memory first: there it waits while the log's disk does not answer."""
         prefix = f"{name_of(os.path.abspath(path))}.line-"
-        for name in self._kept_lines(prefix)[: -(MOST_KEPT_LINES - 1)]:
-            self._state_dirs.forget(name)
+        for name in self._kept_lines(prefix)[: -(MAX_KEPT_LINES - 1)]:
+            self._state_dirs.remove(name)
         self._state_dirs.write(f"{prefix}{boot_clock():018.6f}-{os.getpid()}", line)
         return prefix
 
     def _kept_lines(self, prefix: str) -> list[str]:
-        return sorted(name for name in names_in(self._state_dirs.folder) if name.startswith(prefix))
+        return sorted(name for name in list_names(self._state_dirs.folder) if name.startswith(prefix))
 
     def _append_kept(self, path: str, prefix: str) -> None:
         for name in self._kept_lines(prefix):
             if line := read_text(self._state_dirs.path(name), 4 * MIB):
                 append_line(path, line)
-            self._state_dirs.forget(name)
+            self._state_dirs.remove(name)
 
     def _file(self, path: str, write: Callable[[str], None]) -> None:
         """Write by a child, of which there is one at a time for a file, and one for a file system."""
 
         def work(send: Callable[[object], None]) -> None:
-            touch = Touch(self._state_dirs, "output", OUTPUT_WAIT_S)
+            system_lock = FileSystemLock(self._state_dirs, "output", OUTPUT_WAIT_S)
             folder, name = os.path.split(os.path.abspath(path))
             try:
-                real, stranger = follow(folder, self._state_dirs.mounts, touch.reach)
-                touch.reach(real)
+                real, foreign_link = resolve_links(folder, self._state_dirs.mounts, system_lock.move_to)
+                system_lock.move_to(real)
                 send("")
-                if stranger and os.geteuid() == 0:
-                    send(f"not written: {stranger} is a symbolic link of another user; name {real}")
+                if foreign_link and os.geteuid() == 0:
+                    send(f"not written: {foreign_link} is a symbolic link of another user; name {real}")
                 else:
                     write(os.path.join(real, name))
             except (OSError, ProbeError) as fault:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ddprobe_source.host.child_task import ChildTask
 from ddprobe_source.host.state_dirs import print_error
 from ddprobe_source.judgement.record import ProbeError, UsageError
-from ddprobe_source.judgement.text import plain
+from ddprobe_source.judgement.text import sanitise
 from ddprobe_source.options import Options, parse_value
 from ddprobe_source.outputs.aws import Caller, call_aws, emf_line, put_events, put_metric_data, query_metadata
 from ddprobe_source.outputs.http_client import HttpClient
@@ -49,7 +49,7 @@ class Sender:
         """Collect what ended, start what waits."""
         if self._child:
             for frame in self._child.receive():
-                self._heed(frame)
+                self._handle_frame(frame)
             if not self._child.over and time.monotonic() < self._until_s:
                 return
             if not self._child.over:
@@ -66,7 +66,7 @@ class Sender:
     def busy(self) -> bool:
         return self._child is not None or bool(self._waiting)
 
-    def _heed(self, frame: dict[str, Any]) -> None:
+    def _handle_frame(self, frame: dict[str, Any]) -> None:
         if "caller" in frame:
             self._caller = frame["caller"]
         if "fault" in frame:
@@ -88,7 +88,7 @@ class Sender:
                 self._send_signed(send)
             send({"done": True})
         except (OSError, ValueError, KeyError, ProbeError) as fault:
-            send({"fault": plain(getattr(fault, "strerror", None) or str(fault), 400)})
+            send({"fault": sanitise(getattr(fault, "strerror", None) or str(fault), 400)})
 
     def _send_datagrams(self) -> None:
         import socket

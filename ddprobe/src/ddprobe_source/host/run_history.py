@@ -1,4 +1,4 @@
-"""Memory of earlier runs: healthy medians and the allowance of credits."""
+"""History of earlier runs: healthy medians and the allowance of credits."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ddprobe_source.host.files import read_text
 from ddprobe_source.host.state_dirs import Lock, StateDirs
 from ddprobe_source.judgement.text import median
 
-HISTORY: Final = 31
-FEWEST_FOR_A_MEDIAN: Final = 3
+KEPT_MEDIANS: Final = 31
+MIN_FOR_A_MEDIAN: Final = 3
 ALLOWANCE_S: Final = 600.0
 """Unspent credits are kept for this long, so an operator can run it a few times in a row."""
 
 
-class Memory:
+class RunHistory:
     """What earlier runs on this file system measured while it was healthy, and what they spent."""
 
     def __init__(self, state_dirs: StateDirs, key: str, credits_per_s: float) -> None:
@@ -25,7 +25,7 @@ class Memory:
         self.credits_total = 0.0
         self.classic_at_s = -1e9
         self.climb_s = 0.0
-        self._credits_left, self._at_s = self.most, boot_clock()
+        self._credits_left, self._at_s = self.max_allowance, boot_clock()
         self.reload()
 
     def reload(self) -> None:
@@ -33,44 +33,47 @@ class Memory:
         for line in read_text(self._state_dirs.path(self._name)).splitlines():
             word, _, numbers = line.partition(" ")
             try:
-                self._recall(word, [float(number) for number in numbers.split()])
+                self._parse_line(word, [float(number) for number in numbers.split()])
             except ValueError:
                 continue
 
-    def _recall(self, word: str, values: list[float]) -> None:
+    def _parse_line(self, word: str, values: list[float]) -> None:
         """Take a line as save writes it: what cannot be would allow too much, or nothing ever again."""
         if not all(abs(value) < 1e12 for value in values):  # noqa: PLR2004 - and so neither inf nor nan
             return
         if word in self.healthy and all(value >= 0 for value in values):
-            self.healthy[word] = values[-HISTORY:]
+            self.healthy[word] = values[-KEPT_MEDIANS:]
         elif word == "credits" and len(values) == 4 and values[2] >= 0:  # noqa: PLR2004 - as save writes them
             self._credits_left, self._at_s, self.credits_total, self.classic_at_s = values
         elif word == "climb" and len(values) == 1 and values[0] >= 0:
             self.climb_s = values[0]
 
     @property
-    def most(self) -> float:
+    def max_allowance(self) -> float:
         """Credits that may have been saved up."""
         return self._rate * ALLOWANCE_S
 
     def allowance(self) -> float:
         """Credits that may be spent now."""
-        return min(self.most, self._credits_left + max(0.0, boot_clock() - self._at_s) * self._rate)
+        return min(self.max_allowance, self._credits_left + max(0.0, boot_clock() - self._at_s) * self._rate)
 
     def spend(self, credits_spent: float, *, climbed: bool = False) -> None:
         """Charge credits before they are spent, so that a run beside us counts them; below 0 gives back."""
         with self:
-            self._credits_left, self._at_s = min(self.most, self.allowance() - credits_spent), boot_clock()
+            self._credits_left, self._at_s = (
+                min(self.max_allowance, self.allowance() - credits_spent),
+                boot_clock(),
+            )
             self.credits_total += credits_spent
             self.classic_at_s = boot_clock() if climbed else self.classic_at_s
 
-    def learn(self, healthy_s: dict[str, float]) -> None:
+    def add_healthy(self, healthy_s: dict[str, float]) -> None:
         """Remember how long each level took on the healthy disk."""
         with self:
             for level, seconds in healthy_s.items():
-                self.healthy[level] = [*self.healthy[level], seconds][-HISTORY:]
+                self.healthy[level] = [*self.healthy[level], seconds][-KEPT_MEDIANS:]
 
-    def keep_climb(self, took_s: float) -> None:
+    def record_climb(self, took_s: float) -> None:
         """Remember the seconds of the last classic run of the ladder; 0 if it did not end."""
         with self:
             self.climb_s = took_s
@@ -92,7 +95,7 @@ class Memory:
     def median_s(self, level: str) -> float | None:
         """Healthy median of a level, once there are enough to speak of one."""
         known = self.healthy.get(level, [])
-        return median(known) if len(known) >= FEWEST_FOR_A_MEDIAN else None
+        return median(known) if len(known) >= MIN_FOR_A_MEDIAN else None
 
     def _save(self) -> None:
         credits_kept = (self._credits_left, self._at_s, self.credits_total, self.classic_at_s)

@@ -1,4 +1,4 @@
-"""Resident: the loop of ddprobe serve."""
+"""The loop of ddprobe serve."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Notifier:
             except OSError:
                 pass
 
-    def beat(self) -> None:
+    def notify_alive(self) -> None:
         """Show that the loop turns; at most once a second. Ends whatever is under way when we are to stop."""
         if self.stopping:
             raise Stopping
@@ -68,8 +68,8 @@ def lock_memory() -> str | None:
     import ctypes
     import resource
 
-    most = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
-    resource.setrlimit(resource.RLIMIT_MEMLOCK, (most, most))
+    hard_limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (hard_limit, hard_limit))
     libc = ctypes.CDLL(None, use_errno=True)
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)  # gives back what compiling this file took
@@ -88,7 +88,7 @@ def lock_memory() -> str | None:
     return None
 
 
-class Resident:
+class ServeLoop:
     """Looks at every path for ever: the counters every few seconds, a write now and then."""
 
     def __init__(
@@ -118,7 +118,7 @@ class Resident:
         self._notifier.notify("STOPPING=1")
 
     def _run_cycle(self) -> None:
-        self._notifier.beat()
+        self._notifier.notify_alive()
         now_s = time.monotonic()
         if now_s >= self._look_s:
             self._look_s = now_s + self._options.passive_every
@@ -134,7 +134,7 @@ class Resident:
     def _look(self, probe: Probe) -> None:
         """Read the counters; if they are bad, see which tasks wait, report it, and pause the writes."""
         probe.watches.look(even_if_just_done=True)
-        judged = judge(passive_facts(probe.watches.sickest(), None), probe.thresholds)
+        judged = judge(passive_facts(probe.watches.slowest(), None), probe.thresholds)
         probe.watches.restart()
         now_s = time.monotonic()
         if judged.verdict not in (WARN, CRIT):
