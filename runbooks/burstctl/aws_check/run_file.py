@@ -16,6 +16,8 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.wiring.settings import SettingsError
 
 _SCHEMA: Final = "burstwatch.aws-check-run/v1"
+_UNUSED_KEYS: Final = ("schema", "host_at_s")
+"""These are not fields. An earlier version wrote ``host_at_s``, and its runs may be resumed or cleaned up."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,7 +49,6 @@ class RunFile:
     begun_s: float
     facts: list[str]
     subnet: str | None = None
-    host_at_s: float | None = None
     most_usd: float = 0.0
     resources: list[Resource] = field(default_factory=list)
     results: dict[str, Result] = field(default_factory=dict)
@@ -147,7 +148,7 @@ def open_directory(directory: Path) -> Path:
 def _from_document(path: Path, document: Mapping[str, Any]) -> RunFile:
     if document["schema"] != _SCHEMA:
         raise ValueError(f"its schema is {document['schema']}")
-    values = {name: value for name, value in document.items() if name != "schema"}
+    values = {name: value for name, value in document.items() if name not in _UNUSED_KEYS}
     values["resources"] = [Resource(**item) for item in document["resources"]]
     values["results"] = {name: Result.from_document(item) for name, item in document["results"].items()}
     return RunFile(path=path, **values)
