@@ -191,49 +191,49 @@ def make_late(run, fault, seconds):
 
 
 PLANTED_FAULTS = {
-    "the_original_is_known": lambda run: replace(
+    "original_is_recorded": lambda run: replace(
         run, unknown_originals=[UnknownOriginal(run.started_at_s, DRAINING_IO1, "io1", "nothing")]
     ),
     "one_modification_per_decision": lambda run: replace(run, requests=[*run.requests, run.requests[0]]),
-    "never_out_of_scope": lambda run: replace(
+    "no_request_out_of_scope": lambda run: replace(
         run, requests=[*run.requests, run.requests[0]._replace(volume_id=UNTAGGED, intent_id="other")]
     ),
     "every_level_is_alerted": lambda run: replace(
         run,
         alerts=drop_index(run.alerts, drop_first(run.alerts, volume_id=UNTAGGED, level="exhausted")),
     ),
-    "none_is_held_back": lambda run: replace(
+    "delays_stay_bounded": lambda run: replace(
         run,
         modifications=[
             item._replace(at_s=item.at_s + 60 * (item.volume_id == DRAINING_GP3))
             for item in run.modifications
         ],
     ),
-    "no_way_to_people_delays_a_flip": lambda run: make_late(
+    "failed_delivery_delays_no_flip": lambda run: make_late(
         run, InjectedFault("channel.send #1", Fault.DRIP), 61
     ),
-    "a_blind_watchdog_is_late_by_no_more": lambda run: make_late(
+    "lost_reads_delay_by_minutes": lambda run: make_late(
         run, InjectedFault("cloudwatch:GetMetricData #1", Fault.DRIP), 391
     ),
-    "none_becomes_empty": lambda run: replace(
+    "no_volume_becomes_empty": lambda run: replace(
         run, empty_at_s={**run.empty_at_s, DRAINING_GP3: run.ended_at_s}
     ),
-    "the_ledger_is_true": lambda run: replace(
+    "ledger_agrees_with_aws": lambda run: replace(
         run, entries=drop_index(run.entries, drop_first(run.entries, volume_id=DRAINING_IO1, kind="accepted"))
     ),
-    "no_false_word": lambda run: replace(
+    "no_false_alert": lambda run: replace(
         run, alerts=[*run.alerts, run.alerts[0]._replace(kind="VolumeChangedByOthers")]
     ),
-    "all_comes_to_rest": lambda run: replace(run, final_types={**run.final_types, DRAINING_IO1: "io1"}),
+    "everything_settles": lambda run: replace(run, final_types={**run.final_types, DRAINING_IO1: "io1"}),
     "no_internal_errors": lambda run: replace(run, internal_errors=["KeyError: 'x'"]),
 }
 
 
-@pytest.mark.parametrize("law", INVARIANTS)
-def test_each_invariant_finds_what_breaks_it(law, fault_free_run):
+@pytest.mark.parametrize("invariant", INVARIANTS)
+def test_each_invariant_finds_what_breaks_it(invariant, fault_free_run):
     run = replace(fault_free_run, injected_fault=InjectedFault(MODIFY, Fault.ERROR))
     assert check_invariants(run, fault_free_run) == {}
-    assert law in check_invariants(PLANTED_FAULTS[law](run), fault_free_run)
+    assert invariant in check_invariants(PLANTED_FAULTS[invariant](run), fault_free_run)
 
 
 def test_a_volume_reported_as_empty_violates_the_same_invariant_whatever_its_balance(fault_free_run):
@@ -245,7 +245,7 @@ def test_a_volume_reported_as_empty_violates_the_same_invariant_whatever_its_bal
         replace(fault_free_run, injected_fault=InjectedFault(MODIFY, Fault.ERROR), alerts=reported),
         fault_free_run,
     )
-    assert result["none_becomes_empty"][0].startswith("ci-8 was reported as empty in minute ")
+    assert result["no_volume_becomes_empty"][0].startswith("ci-8 was reported as empty in minute ")
 
 
 def test_a_volume_that_empties_while_the_watchdog_cannot_see_it_is_detected(monkeypatch, fault_free_run):
@@ -262,7 +262,7 @@ def test_a_volume_that_empties_while_the_watchdog_cannot_see_it_is_detected(monk
     monkeypatch.setattr(CloudWatch, "_query_result", return_full)
     run = run_scenario("desk", InjectedFault(MODIFY, Fault.ERROR))
     assert (DRAINING_GP3, "BurstBalanceExhausted") not in {(item.volume_id, item.kind) for item in run.alerts}
-    (text,) = check_invariants(run, fault_free_run)["none_becomes_empty"]
+    (text,) = check_invariants(run, fault_free_run)["no_volume_becomes_empty"]
     minute = (run.empty_at_s[DRAINING_GP3] - run.started_at_s) // 60
     # 45 % at 2,500 IOPS are gone after 18.4 minutes.
     assert (text, minute) == (f"ci-8 became empty in minute {minute}", 18)
@@ -317,7 +317,7 @@ def test_a_forbidden_alert_is_listed_with_volume_and_minute(changed, message, fa
         requests=[*sent, fault_free_run.requests[index]._replace(**changed)],
     )
     minute = (fault_free_run.requests[index].at_s - fault_free_run.started_at_s) // 60
-    assert check_invariants(run, fault_free_run)["never_out_of_scope"] == [message.format(minute)]
+    assert check_invariants(run, fault_free_run)["no_request_out_of_scope"] == [message.format(minute)]
 
 
 def test_a_modification_more_than_was_decided_is_found(fault_free_run):
@@ -449,8 +449,8 @@ def test_a_flip_function_that_trusts_a_request_is_detected(monkeypatch):
 
     monkeypatch.setattr(flip, "reassess_order", believe)
     result = run_with_fault("deployed", FORGED_REQUESTS).violations
-    assert {"one_modification_per_decision", "never_out_of_scope"} <= result.keys()
-    assert any("wiki" in item for item in result["never_out_of_scope"])
+    assert {"one_modification_per_decision", "no_request_out_of_scope"} <= result.keys()
+    assert any("wiki" in item for item in result["no_request_out_of_scope"])
 
 
 def test_an_intent_is_as_old_as_its_record_and_not_as_what_was_read_before_it(fault_free_run):
@@ -499,7 +499,7 @@ def test_the_table_fits_a_terminal_and_has_a_column_for_every_kind():
     assert result.exit_code == 0
     assert all(len(line) <= 80 for line in result.output.splitlines())
     assert all(name in result.output for name in COLUMNS)
-    assert "0 broke a law." in " ".join(result.output.split())
+    assert "0 broke an invariant." in " ".join(result.output.split())
 
 
 def test_the_list_explains_why_an_omitted_combination_makes_no_sense():

@@ -194,7 +194,7 @@ def simulate(case: Case) -> tuple[Instance, list[GroundTruth]]:
     end_s = START_S + case.duration_s + DAY_S
     while (from_s := fleet.now_s()) < end_s:
         fleet.clock.advance(min(DAY_S, end_s - from_s))
-        simulated = fleet.bring_up_to_now(INSTANCE_ID)
+        simulated = fleet.catch_up_instance(INSTANCE_ID)
         assert simulated is not None
         assert simulated.buckets is not None
         first, last = from_s // MINUTE_S, fleet.now_s() // MINUTE_S

@@ -37,7 +37,7 @@ def loaded_files(page: Path) -> set[Path]:
     return {page, *((page.parent / name.partition("?")[0]).resolve() for name in names)}
 
 
-def weigh(files: Iterable[Path]) -> str:
+def total_size(files: Iterable[Path]) -> str:
     """Their size in kB, plain and compressed."""
     contents = [file.read_bytes() for file in files]
     plain, compressed = (sum(map(len, texts)) for texts in (contents, map(gzip.compress, contents)))
@@ -45,20 +45,22 @@ def weigh(files: Iterable[Path]) -> str:
 
 
 def main() -> None:
-    """Build and weigh."""
+    """Build and total_size."""
     with TemporaryDirectory() as folder:
         build(folder)
         site = Path(folder).resolve() / "site"
         pages = sorted(site.rglob("*.html"), key=lambda page: page.stat().st_size)
-        print(f"{len(pages)} pages, all files: {weigh(file for file in site.rglob('*') if file.is_file())}")
+        print(
+            f"{len(pages)} pages, all files: {total_size(file for file in site.rglob('*') if file.is_file())}"
+        )
         heaviest = max(pages, key=lambda page: sum(file.stat().st_size for file in loaded_files(page)))
         for name, page in (
             ("start page", site / "docs" / "README.html"),
             ("largest page", pages[-1]),
             ("heaviest page", heaviest),
         ):
-            print(f"{name} ({page.relative_to(site)}): {weigh(loaded_files(page))}")
-        print(f"search index: {weigh([site / 'searchindex.js'])}")
+            print(f"{name} ({page.relative_to(site)}): {total_size(loaded_files(page))}")
+        print(f"search index: {total_size([site / 'searchindex.js'])}")
 
 
 if __name__ == "__main__":

@@ -62,9 +62,10 @@ def crowd(
     """Run several watchdogs, each in a process, on one fleet with one ledger.
 
     Each runs the loop of `burstctl watch --act` and gets the time together with the others. The hour has
-    drains, flips, returns, a window, a hold and a change by others. These laws must hold: one modification
-    for each decision, every alert sent, no two ticks in a row missed, no lasting error, and a ledger that
-    agrees with AWS. The result must be that of a single watchdog. Exits 1 if a law is broken.
+    drains, flips, returns, a window, a hold and a change by others. These invariants must hold: one
+    modification for each decision, every alert sent, no two ticks in a row missed, no lasting error, and a
+    ledger that agrees with AWS. The result must be that of a single watchdog. Exits 1 if an invariant is
+    broken.
     """
     setups = [
         RunConfig(
@@ -128,7 +129,7 @@ def _print_table(verdicts: Sequence[Verdict], clocks: str) -> None:
         table.add_row(label, *(f"{cell:,}" for cell in cells), style="bold red" if verdict.broken else "")
     console.print(table)
     console.print("late: ticks done by the next one; twice: ticks done by several;")
-    console.print("alerts: sent; again: alerts sent twice; broken: laws\n")
+    console.print("alerts: sent; again: alerts sent twice; broken: invariants\n")
     for verdict in verdicts:
         for violation in verdict.broken:
             console.print(

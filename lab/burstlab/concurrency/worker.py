@@ -72,7 +72,7 @@ def _count_requests(crash_point: CrashPoint) -> None:
     setattr(URLLib3Session, "send", send_counted)  # noqa: B010 - every client's way out
 
 
-def _kill_like_the_system() -> None:
+def _kill_process_abruptly() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -130,7 +130,7 @@ def run_worker(config: WorkerConfig, connection: Connection) -> None:
     _isolate_environment(config.environ)
     crash_point = CrashPoint(
         at_effect=None if config.kill_at_effect is None else config.kill_at_effect - 1,
-        kill=_kill_like_the_system,
+        kill=_kill_process_abruptly,
         kills_after=config.kills_after_effect,
         lock=nullcontext(),  # requests of one process are sent in parallel
     )

@@ -164,7 +164,7 @@ class CloudWatchApi:
             points, fault = resource.points, resource.fault
         elif metric["Namespace"] == "AWS/EC2" and name in INSTANCE_UNITS:
             instance_id = _dimension_values(metric, "InstanceId")[0]
-            instance = self._fleet.bring_up_to_now(instance_id)
+            instance = self._fleet.catch_up_instance(instance_id)
             if instance is not None and stat.get("Unit", INSTANCE_UNITS[name]) == INSTANCE_UNITS[name]:
                 fault = instance.metric_fault
                 points = read_instance_datapoints(instance, name, stat["Stat"], **span)

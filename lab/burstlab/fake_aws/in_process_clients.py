@@ -175,7 +175,7 @@ def read_points(
         points = read_exceeded_checks(volume, instance, metric, stat, **span)
     elif resource_id in fleet:
         points = read_datapoints(fleet.find(resource_id), metric, stat, **span)
-    elif (instance := fleet.bring_up_to_now(resource_id)) is not None:
+    elif (instance := fleet.catch_up_instance(resource_id)) is not None:
         points = read_instance_datapoints(instance, metric, stat, **span)
     else:
         return (), ()

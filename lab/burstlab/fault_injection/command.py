@@ -64,7 +64,7 @@ def faults(
 
     Volumes drain, are flipped and return, a person holds one, a host reports a stall. This injects each
     applicable fault, one at a time, into each read of AWS, write of the ledger, alert and ModifyVolume. The
-    scenario then goes on by itself, and its laws are checked. Exits 1 if a run breaks one.
+    scenario then goes on by itself, and its invariants are checked. Exits 1 if a run breaks one.
     """
     results = [
         _run_selected(deployment, only, fault, workers=workers, is_list_only=lists)

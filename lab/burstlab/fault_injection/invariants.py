@@ -45,7 +45,7 @@ _SHARED_EFFECTS: Final = ("ledger.", "dynamodb:", "channel.", "sns:")
 _ALERTING: Final = frozenset(str(level) for level in Level if level.is_alerting)
 
 
-def the_original_is_known(run: RunResult, _: RunResult) -> list[str]:
+def original_is_recorded(run: RunResult, _: RunResult) -> list[str]:
     """While a volume is flipped, or is being modified, the ledger has its original configuration."""
     return [
         f"{run.name(unknown.volume_id)} is {unknown.current_type} {_format_minute(run, unknown.at_s)},"
@@ -82,7 +82,7 @@ def one_modification_per_decision(run: RunResult, clean: RunResult) -> list[str]
     ]
 
 
-def never_out_of_scope(run: RunResult, _: RunResult) -> list[str]:
+def no_request_out_of_scope(run: RunResult, _: RunResult) -> list[str]:
     """Nothing is sent for a volume without the tag or the need, or while a person holds it."""
     violations = [
         f"{run.name(request.volume_id)} is out of scope, and ModifyVolume was sent"
@@ -135,7 +135,7 @@ def _worst_levels(alerts: Iterable[DeliveredAlert]) -> dict[str, Level]:
     return worst
 
 
-def none_is_held_back(run: RunResult, clean: RunResult) -> list[str]:
+def delays_stay_bounded(run: RunResult, clean: RunResult) -> list[str]:
     """A fault of one volume delays no other; a fault of everything delays them by minutes at most."""
     assert run.injected_fault is not None
     affected = next(
@@ -164,10 +164,10 @@ def _describe_delays(
     ]
 
 
-def no_way_to_people_delays_a_flip(run: RunResult, clean: RunResult) -> list[str]:
+def failed_delivery_delays_no_flip(run: RunResult, clean: RunResult) -> list[str]:
     """A channel that drips, fails or says nothing costs a modification one tick at most.
 
-    The volume that a person holds is left out: she lets go of it when she has read of it.
+    The held volume is left out: its hold is released after the operator has received the alert.
     """
     assert run.injected_fault is not None
     if not run.injected_fault.effect.startswith(_DELIVERY_EFFECTS) or run.injected_fault.fault in (
@@ -183,7 +183,7 @@ def no_way_to_people_delays_a_flip(run: RunResult, clean: RunResult) -> list[str
     )
 
 
-def a_blind_watchdog_is_late_by_no_more(run: RunResult, clean: RunResult) -> list[str]:
+def lost_reads_delay_by_minutes(run: RunResult, clean: RunResult) -> list[str]:
     """When AWS responds to reads again, what is due is done within the time of one call and a tick."""
     return _describe_delays(run, clean, _MAX_BLIND_DELAY_S, lambda *_: _is_blind(run))
 
@@ -234,7 +234,7 @@ def _group(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     return groups
 
 
-def none_becomes_empty(run: RunResult, _: RunResult) -> list[str]:
+def no_volume_becomes_empty(run: RunResult, _: RunResult) -> list[str]:
     """No volume that may be flipped becomes empty or is reported as empty; the scenario has minutes to spare.
 
     The simulation is checked as well, because a watchdog without data reports nothing.
@@ -251,12 +251,12 @@ def none_becomes_empty(run: RunResult, _: RunResult) -> list[str]:
     ]
 
 
-def the_ledger_is_true(run: RunResult, _: RunResult) -> list[str]:
+def ledger_agrees_with_aws(run: RunResult, _: RunResult) -> list[str]:
     """Each intent has one end; those that AWS took, and no others, count as accepted and as used up."""
     return [*each_intent_has_one_end(run), *each_modification_was_decided(run), *the_quota_counts_agree(run)]
 
 
-def no_false_word(run: RunResult, clean: RunResult) -> list[str]:
+def no_false_alert(run: RunResult, clean: RunResult) -> list[str]:
     """No alert is about what did not happen: others' changes, failures after success, or repeats."""
     expected_kinds = {(alert.volume_id, alert.kind) for alert in clean.alerts}
     expected_kinds |= {
@@ -285,7 +285,7 @@ def no_false_word(run: RunResult, clean: RunResult) -> list[str]:
     ]
 
 
-def all_comes_to_rest(run: RunResult, clean: RunResult) -> list[str]:
+def everything_settles(run: RunResult, clean: RunResult) -> list[str]:
     """In the end every volume is what it should be, and nothing is open."""
     violations = [
         f"{run.name(volume_id)} is {run.final_types[volume_id]} in the end, not {volume_type}"
@@ -307,26 +307,26 @@ def no_internal_errors(run: RunResult, _: RunResult) -> list[str]:
 
 
 INVARIANTS: Final[Mapping[str, Invariant]] = {
-    law.__name__: law
-    for law in (
-        the_original_is_known,
+    invariant.__name__: invariant
+    for invariant in (
+        original_is_recorded,
         one_modification_per_decision,
-        never_out_of_scope,
+        no_request_out_of_scope,
         every_level_is_alerted,
-        none_is_held_back,
-        no_way_to_people_delays_a_flip,
-        a_blind_watchdog_is_late_by_no_more,
-        none_becomes_empty,
-        the_ledger_is_true,
-        no_false_word,
-        all_comes_to_rest,
+        delays_stay_bounded,
+        failed_delivery_delays_no_flip,
+        lost_reads_delay_by_minutes,
+        no_volume_becomes_empty,
+        ledger_agrees_with_aws,
+        no_false_alert,
+        everything_settles,
         no_internal_errors,
     )
 }
 
 
 _SKIPPED_WHEN_BLIND: Final = frozenset(
-    {every_level_is_alerted, none_is_held_back, none_becomes_empty, no_false_word}
+    {every_level_is_alerted, delays_stay_bounded, no_volume_becomes_empty, no_false_alert}
 )
 
 

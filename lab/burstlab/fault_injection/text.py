@@ -14,8 +14,19 @@ from burstlab.output import make_table
 from burstwatch.core.text import format_duration
 
 SCHEMA: Final = "burstwatch.faults/v1"
-_JSON_KEYS: Final = {"none_becomes_empty": "none_runs_dry", "no_internal_errors": "no_mistake_of_ours"}
-"""The JSON keys that differ from the names of their laws."""
+_JSON_KEYS: Final = {
+    "original_is_recorded": "the_original_is_known",
+    "no_request_out_of_scope": "never_out_of_scope",
+    "delays_stay_bounded": "none_is_held_back",
+    "failed_delivery_delays_no_flip": "no_way_to_people_delays_a_flip",
+    "lost_reads_delay_by_minutes": "a_blind_watchdog_is_late_by_no_more",
+    "no_volume_becomes_empty": "none_runs_dry",
+    "ledger_agrees_with_aws": "the_ledger_is_true",
+    "no_false_alert": "no_false_word",
+    "everything_settles": "all_comes_to_rest",
+    "no_internal_errors": "no_mistake_of_ours",
+}
+"""The JSON keys that differ from the names of their invariants."""
 
 _MAX_NAME_CHARS: Final = 25
 """What leaves room for the cells."""
@@ -77,7 +88,7 @@ def summarise(campaign: Campaign) -> list[str]:
     duration_min = (campaign.clean.ended_at_s - campaign.clean.started_at_s) // 60
     scenario_text = f"a scenario of {duration_min} minutes with {len(effects):,} effects"
     cpu_text = f"{format_duration(cpu_s)} of CPU time"
-    failed_text = f"{len(campaign.failed_outcomes):,} broke a law"
+    failed_text = f"{len(campaign.failed_outcomes):,} broke an invariant"
     lines = [f"{len(outcomes):,} runs of {scenario_text} took {cpu_text}: {failed_text}."]
     if len(outcomes) < (injectable_count := len(list_injectable_faults(effects))):
         lines.append(f"This is a selection: {injectable_count:,} runs are possible.")
@@ -154,7 +165,7 @@ def _campaign_document(campaign: Campaign) -> dict[str, Any]:
                 "effect": outcome.injected_fault.effect,
                 "fault": str(outcome.injected_fault.fault),
                 "violations": {
-                    _JSON_KEYS.get(law, law): sentences for law, sentences in outcome.violations.items()
+                    _JSON_KEYS.get(name, name): sentences for name, sentences in outcome.violations.items()
                 },
             }
             for outcome in campaign.failed_outcomes

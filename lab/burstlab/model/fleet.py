@@ -332,7 +332,7 @@ class LabFleet:
                 raise FleetError(
                     f"{instance_id} is {instance.state}: its type can be changed while it is stopped"
                 )
-            self._bring_up_to_now(instance)
+            self._catch_up(instance)
             instance.change_type(instance_type)
             instance.note_state(self.now_s())
             self._regroup([instance])
@@ -350,7 +350,7 @@ class LabFleet:
         """Put the buckets of an instance at these levels now; None leaves one as it is."""
         with self.lock:
             instance = self._find_instance(instance_id)
-            self._bring_up_to_now(instance)
+            self._catch_up(instance)
             instance.fill(io_pct, byte_pct)
             self._regroup([instance])
 
@@ -358,15 +358,15 @@ class LabFleet:
         """What is really so on an instance."""
         with self.lock:
             instance = self._find_instance(instance_id)
-            self._bring_up_to_now(instance)
+            self._catch_up(instance)
             return describe_truth(instance, self.instances, self.now_s())
 
-    def bring_up_to_now(self, instance_id: str) -> LabInstance | None:
+    def catch_up_instance(self, instance_id: str) -> LabInstance | None:
         """An instance with its volumes simulated up to now, or None."""
         with self.lock:
             instance = self.instances.get(instance_id)
             if instance is not None:
-                self._bring_up_to_now(instance)
+                self._catch_up(instance)
             return instance
 
     def new_instance_id(self) -> str:
@@ -402,13 +402,13 @@ class LabFleet:
     def _set_state(self, instance_id: str, state: str) -> None:
         with self.lock:
             instance = self._find_instance(instance_id)
-            self._bring_up_to_now(instance)
+            self._catch_up(instance)
             instance.state = state
             instance.note_state(self.now_s())
             for volume in instance.volumes:
                 self._set_attachments(volume, volume.attachments)
 
-    def _bring_up_to_now(self, instance: LabInstance) -> None:
+    def _catch_up(self, instance: LabInstance) -> None:
         self._group_instances()
         for hosting in instance.hostings:
             hosting.volume.catch_up(self.now_s())

@@ -145,7 +145,7 @@ class SimulatedVolume(DescribedVolume):
         self._known_until_s = until_s
         load = Steady(read_ops / (seconds or 1), write_ops / (seconds or 1))
         self._loads = [(self.at_s, SizedLoad(load=load, operation_kib=size_kib))]
-        self._live_until(until_s)
+        self._simulate_to(until_s)
 
     @property
     def is_measured(self) -> bool:
@@ -155,11 +155,11 @@ class SimulatedVolume(DescribedVolume):
     def catch_up(self, now_s: int) -> None:
         """Live up to ``now_s``, or as far as it was measured; with those that share its instance's limits."""
         if self.group is None or self.is_measured:
-            self._live_until(min(now_s, self._known_until_s))
+            self._simulate_to(min(now_s, self._known_until_s))
         else:
             self.group.catch_up(now_s)
 
-    def _live_until(self, now_s: int) -> None:
+    def _simulate_to(self, now_s: int) -> None:
         """Live as if it were alone on its instance."""
         while self.at_s < now_s:
             until_s = min(now_s, self.next_change_s)

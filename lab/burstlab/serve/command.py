@@ -228,26 +228,33 @@ def serve(
         if report is not None:
             settings = _apply_report(report, settings)
         starts_at = clock.now() - timedelta(hours=past_hours)
+        fleet = LabFleet(clock, settings)
         if fleet_file:
-            definition = read_fleet(fleet_file, starts_at)
+            _add_from_file(fleet, fleet_file, starts_at)
         else:
-            lone = (
+            generated = (
                 make_recorded_volumes(traces, size_gib=size_gib, scale=scale, starts_at=starts_at)
                 if traces
                 else make_mixed_volumes(volumes or 12, seed=seed, starts_at=starts_at)
             )
-            definition = _place(lone, per_instance, instance_type, starts_at)
-        fleet = LabFleet(clock, settings)
-        for instance in definition.instances:
-            fleet.add_instance(instance)
-        fleet.add_all(definition.volumes)
-        if fleet_file:
-            storage = read_storage(fleet_file, starts_at)
-            fleet.file_systems.add_all(storage.file_systems)
-            fleet.databases.add_all(storage.databases)
+            _add_definition(fleet, _place(generated, per_instance, instance_type, starts_at))
         _serve_until_stopped(fleet, port, latency_ms)
     except (BurstwatchError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _add_from_file(fleet: LabFleet, path: Path, starts_at: datetime) -> None:
+    """Add everything that a fleet file declares."""
+    _add_definition(fleet, read_fleet(path, starts_at))
+    storage = read_storage(path, starts_at)
+    fleet.file_systems.add_all(storage.file_systems)
+    fleet.databases.add_all(storage.databases)
+
+
+def _add_definition(fleet: LabFleet, definition: FleetDefinition) -> None:
+    for instance in definition.instances:
+        fleet.add_instance(instance)
+    fleet.add_all(definition.volumes)
 
 
 def _place(
