@@ -70,7 +70,7 @@ class Activity:
 
 
 def read_activities(entries: Sequence[LedgerEntry]) -> list[Activity]:
-    """The deeds in the entries of one subject, oldest first, in the words of ``burstctl history``."""
+    """The activities in the entries of one subject, oldest first, in the words of ``burstctl history``."""
     settled_intents = {entry.body.get("intent_id") for entry in entries if entry.kind is not EntryKind.INTENT}
     summaries = {(entry.revision, entry.body.get("summary")) for entry in entries if "summary" in entry.body}
     listed = [entry for entry in entries if entry.kind is not EntryKind.DELIVERED]

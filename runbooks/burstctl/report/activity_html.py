@@ -21,7 +21,7 @@ MIN_PER_KIND: Final = 60
 
 
 def activity_context(fleet_report: FleetReport, lookback: timedelta) -> dict[str, Any]:
-    """What the template says of them."""
+    """The activities as the template shows them."""
     activities, names = fleet_report.activities, resource_labels(fleet_report)
     counts = count_activities(activities)
     selected = _select(activities)
@@ -30,11 +30,11 @@ def activity_context(fleet_report: FleetReport, lookback: timedelta) -> dict[str
         minimum = f"of each kind {MIN_PER_KIND} at least"
         summary = f"{len(selected):,} of {summary}: the newest {MAX_ACTIVITIES:,}, and {minimum}"
     return {
-        "deeds": [_activity_document(activity, names) for activity in selected],
-        "deeds_said": summary
+        "activities": [_activity_document(activity, names) for activity in selected],
+        "activity_summary": summary
         if activities
         else f"The ledger has no events in the last {format_lookback(lookback)}.",
-        "sorts": [{"sort": kind, "count": f"{count:,}"} for kind, count in counts.items() if count],
+        "kind_counts": [{"kind": kind, "count": f"{count:,}"} for kind, count in counts.items() if count],
     }
 
 
@@ -54,8 +54,8 @@ def _activity_document(activity: Activity, names: Mapping[str, str]) -> dict[str
     return {
         "at": format_instant(activity.at_s),
         "when": format_short_instant(activity.at_s),
-        "sort": str(activity.kind),
-        "sort_class": str(activity.kind).replace(" ", "-"),
+        "kind": str(activity.kind),
+        "kind_class": str(activity.kind).replace(" ", "-"),
         "subject": names.get(resource_id) or activity.subject_label,
         "resource_id": resource_id if resource_id in names else None,
         "line": activity.line,

@@ -218,18 +218,7 @@ class _ReportBuilder:
     def build(self) -> FleetReport:
         decisions = self.pass_report.by_resource
         self._read_ledger()
-        by_priority = sorted(
-            (self._detail_priority(ranked_decision), resource_id_of(ranked_decision))
-            for ranked_decision in decisions
-        )
-        detailed_ids = [
-            candidate_id for (rank, _), candidate_id in by_priority if rank is not _DetailPriority.NONE
-        ][:MAX_DETAILED]
-        overview_ids = [
-            candidate_id
-            for (rank, _), candidate_id in by_priority
-            if rank is _DetailPriority.POLLED and candidate_id not in set(detailed_ids)
-        ]
+        detailed_ids, overview_ids = self._select_drawn(decisions)
         self._check_cost(len(detailed_ids), len(overview_ids))
         by_id = {resource_id_of(decision): decision for decision in decisions}
         axis = self._overview_axis(decisions)
@@ -274,6 +263,21 @@ class _ReportBuilder:
             other_buckets=_other_buckets(self.pass_report.decisions, decisions),
             omitted=self.omitted,
         )
+
+    def _select_drawn(self, decisions: Sequence[Decision]) -> tuple[list[str], list[str]]:
+        """The resources that are drawn in detail, the most important first, and those drawn as a line."""
+        by_priority = sorted(
+            (self._detail_priority(decision), resource_id_of(decision)) for decision in decisions
+        )
+        detailed_ids = [
+            candidate_id for (rank, _), candidate_id in by_priority if rank is not _DetailPriority.NONE
+        ][:MAX_DETAILED]
+        overview_ids = [
+            candidate_id
+            for (rank, _), candidate_id in by_priority
+            if rank is _DetailPriority.POLLED and candidate_id not in set(detailed_ids)
+        ]
+        return detailed_ids, overview_ids
 
     def _read_ledger(self) -> None:
         """The ledger's entries on the existing resources, on everything, on windows and on the policy."""
