@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.config import LOG_RETENTION_DAYS, MAX_BALANCE_PCT, StageConfig, StageError, StageFault
+from infra.config import LOG_RETENTION_DAYS, MAX_BALANCE_PCT, Recipients, StageConfig, StageError, StageFault
 from infra.dependencies import PLATFORMS
 
 MAX_EMAILS: Final = 3
@@ -76,7 +76,16 @@ def check_stage(stage: StageConfig) -> None:
 
 def parameters_of(stage: StageConfig) -> list[Parameter]:
     """Every parameter, in the order in which the console shows them; the defaults are those of the stage."""
-    emails = [*stage.recipients.emails, *[""] * MAX_EMAILS][:MAX_EMAILS]
+    return [
+        *_file_parameters(),
+        *_watching_parameters(stage),
+        *_recipient_parameters(stage.recipients),
+        *_operation_parameters(stage),
+    ]
+
+
+def _file_parameters() -> list[Parameter]:
+    """Where the archives of the code are."""
     return [
         Parameter(
             "AssetsBucket",
@@ -98,6 +107,12 @@ def parameters_of(stage: StageConfig) -> list[Parameter]:
                 "empty, or names of letters, digits, '.', '_' and '-', each with a slash after it",
             ),
         ),
+    ]
+
+
+def _watching_parameters(stage: StageConfig) -> list[Parameter]:
+    """What the deployment watches, and whether it may modify volumes."""
+    return [
         Parameter(
             "Name",
             _WATCHING,
@@ -126,6 +141,13 @@ def parameters_of(stage: StageConfig) -> list[Parameter]:
             _SWITCH,
         ),
         Parameter("Schedule", _WATCHING, stage.schedule, "false: nothing runs by itself.", _SWITCH),
+    ]
+
+
+def _recipient_parameters(recipients: Recipients) -> list[Parameter]:
+    """Who is notified."""
+    emails = [*recipients.emails, *[""] * MAX_EMAILS][:MAX_EMAILS]
+    return [
         *(
             Parameter(
                 f"Email{number}",
@@ -139,7 +161,7 @@ def parameters_of(stage: StageConfig) -> list[Parameter]:
         Parameter(
             "SlackSecret",
             _RECIPIENTS,
-            stage.recipients.slack_secret or "",
+            recipients.slack_secret or "",
             "The name of the secret, in this Region, with the address of a Slack webhook; empty: none.",
             _text(
                 "[A-Za-z0-9/_+=.@-]{0,500}", "the name of a secret: not its ARN, and not the address itself"
@@ -148,10 +170,16 @@ def parameters_of(stage: StageConfig) -> list[Parameter]:
         Parameter(
             "ChatTopic",
             _RECIPIENTS,
-            stage.recipients.chat,
+            recipients.chat,
             "A second topic, for Amazon Q Developer in chat applications.",
             _SWITCH,
         ),
+    ]
+
+
+def _operation_parameters(stage: StageConfig) -> list[Parameter]:
+    """The alarms, the logs, and what the stack takes over."""
+    return [
         Parameter(
             "LowestBurstBalance",
             _OPERATION,

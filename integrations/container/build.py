@@ -26,7 +26,7 @@ import sys
 import tarfile
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.message import Message
@@ -34,6 +34,7 @@ from email.parser import BytesParser
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from types import CodeType
+from typing import Any
 from urllib.parse import quote
 
 HERE = Path(__file__).resolve().parent
@@ -475,7 +476,32 @@ def write_layout(image: Path, layers: Sequence[Layer], architecture: str, versio
         "org.opencontainers.image.licenses": "Apache-2.0",
         "org.opencontainers.image.base.name": "none: packages of Debian 12",
     }
-    configuration = {
+    configuration = image_configuration(archives, labels, architecture, created)
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": write_blob(blobs, to_json(configuration), "config.v1+json"),
+        "layers": descriptors,
+        "annotations": labels,
+    }
+    manifest_descriptor = write_blob(blobs, to_json(manifest), "manifest.v1+json") | {
+        "platform": {"architecture": architecture, "os": "linux"},
+        "annotations": {"org.opencontainers.image.ref.name": version},
+    }
+    index = {
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": [manifest_descriptor],
+    }
+    (image / "index.json").write_bytes(to_json(index))
+    (image / "oci-layout").write_bytes(to_json({"imageLayoutVersion": "1.0.0"}))
+
+
+def image_configuration(
+    archives: Sequence[bytes], labels: Mapping[str, str], architecture: str, created: str
+) -> dict[str, Any]:
+    """What a container of the image runs, as whom, and with which environment."""
+    return {
         "architecture": architecture,
         "os": "linux",
         "created": created,
@@ -512,24 +538,6 @@ def write_layout(image: Path, layers: Sequence[Layer], architecture: str, versio
             for part in ("packages of Debian 12", "burstctl and its dependencies")
         ],
     }
-    manifest = {
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "config": write_blob(blobs, to_json(configuration), "config.v1+json"),
-        "layers": descriptors,
-        "annotations": labels,
-    }
-    manifest_descriptor = write_blob(blobs, to_json(manifest), "manifest.v1+json") | {
-        "platform": {"architecture": architecture, "os": "linux"},
-        "annotations": {"org.opencontainers.image.ref.name": version},
-    }
-    index = {
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.index.v1+json",
-        "manifests": [manifest_descriptor],
-    }
-    (image / "index.json").write_bytes(to_json(index))
-    (image / "oci-layout").write_bytes(to_json({"imageLayoutVersion": "1.0.0"}))
 
 
 def layer_archive(layer: Layer) -> bytes:

@@ -79,12 +79,7 @@ def execute_flips(
             else:
                 outcomes[order.volume_id] = intent_or_outcome
                 free_workers.release()
-    for volume_id, future in futures.items():
-        try:
-            outcomes[volume_id] = future.result()
-        except Exception as error:  # noqa: BLE001 - as above
-            raised[volume_id] = error
-            outcomes[volume_id] = _unrecorded_outcome(error)
+    _collect_outcomes(futures, outcomes, raised)
     collector.failures += [
         f"{volume_id}: {outcome.reason}"
         for volume_id, outcome in outcomes.items()
@@ -95,6 +90,18 @@ def execute_flips(
     if errors is not None:
         errors |= raised
     return outcomes
+
+
+def _collect_outcomes(
+    futures: Mapping[str, Future[Outcome]], outcomes: dict[str, Outcome], raised: dict[str, Exception]
+) -> None:
+    """Add the outcome of each modification, and what was raised about it."""
+    for volume_id, future in futures.items():
+        try:
+            outcomes[volume_id] = future.result()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other outcomes count; it is reported
+            raised[volume_id] = error
+            outcomes[volume_id] = _unrecorded_outcome(error)
 
 
 def _prepare(

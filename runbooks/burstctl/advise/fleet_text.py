@@ -222,7 +222,7 @@ def _closing_notes(fleet: _Fleet) -> list[str]:
     if not fleet.reports[0].request.is_whole_fleet:
         return []
     if not all(report.ends_the_watch for report in fleet.reports):
-        return [f"Keep the watch until all have enough data: {', '.join(_describe_unjudged(fleet))}."]
+        return [f"Keep the watch until all have enough data: {', '.join(_describe_undecided(fleet))}."]
     target_types = sorted(target_type for target_type in fleet.total.by_target if target_type != STAY)
     if not target_types:
         return ["No gp2 volume here depends on burst credits: there is nothing to change.", _OTHER_KINDS]
@@ -233,7 +233,7 @@ def _closing_notes(fleet: _Fleet) -> list[str]:
     return [answer, _OTHER_KINDS, "How to do it: burstctl runbook MovingToGp3"]
 
 
-def _describe_unjudged(fleet: _Fleet) -> list[str]:
+def _describe_undecided(fleet: _Fleet) -> list[str]:
     selections = [report.selection for report in fleet.reports]
     counts = {
         "undecided": fleet.total.undecided,

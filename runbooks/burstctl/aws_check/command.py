@@ -67,11 +67,11 @@ _MAX_CEILING_USD: Final = 10.0  # a mistyped ceiling must not allow more
 )
 @click.option("--only", multiple=True, metavar="FACT", help="Try this fact only; may be given several times.")
 @click.option(
-    "--list", "lists", is_flag=True, help="List the facts, and those not covered, without any call."
+    "--list", "only_list", is_flag=True, help="List the facts, and those not covered, without any call."
 )
 @click.option("--resume", is_flag=True, help="Resume the interrupted run; measured facts keep their answers.")
 @click.option(
-    "--clean-up", "cleans", is_flag=True, help="Remove what runs have left in this Region, then exit."
+    "--clean-up", "only_clean_up", is_flag=True, help="Remove what runs have left in this Region, then exit."
 )
 @click.option(
     "--report",
@@ -94,7 +94,13 @@ _MAX_CEILING_USD: Final = 10.0  # a mistyped ceiling must not allow more
 @click.option("--yes", "assumes_yes", is_flag=True, help="Do not ask; required without a terminal.")
 @common_options
 def aws_check(
-    options: Options, *, only: tuple[str, ...], lists: bool, resume: bool, cleans: bool, **values: Any
+    options: Options,
+    *,
+    only: tuple[str, ...],
+    only_list: bool,
+    resume: bool,
+    only_clean_up: bool,
+    **values: Any,
 ) -> ExitCode:
     """Measure what AWS does not document, in your own account, for less than a dollar.
 
@@ -107,17 +113,17 @@ def aws_check(
     4 if it could cost more than the ceiling, 130 if you decline or interrupt it.
     """
     facts = choose_facts(FACTS, only)
-    if lists:
+    if only_list:
         plan = Plan(facts=facts)
         document = plan_document(plan, ceiling_usd=values["ceiling_usd"])
         print_output(to_json(document) if options.json else render_list(plan))
         return ExitCode.OK
-    if (resume and (only or cleans)) or (cleans and only):
+    if (resume and (only or only_clean_up)) or (only_clean_up and only):
         raise click.UsageError(
             Problem("--only, --resume and --clean-up are mutually exclusive", "give one of them")
         )
     request = _CheckRequest(options=options, facts=facts, **values)
-    if cleans:
+    if only_clean_up:
         return _clean_region(_CheckContext.open(request))
     if request.dry_run and not resume:
         return _show_plan(request, Plan(facts=facts, region=open_aws_session(options).region_name))
@@ -314,23 +320,7 @@ def _run_facts(context: _CheckContext, run: RunFile, facts: Sequence[Fact]) -> E
         return ExitCode.INTERRUPTED
     run.most_usd = most_usd
     run.save()
-    shared_host = SharedHost(minutes=plan.host_minutes)
-    early_exit: ExitCode | None = None
-    with StopSignal() as stop:
-        try:
-            measure_all(
-                run,
-                facts,
-                context.fact_context_factory(run, shared_host),
-                context.make_waiter(stop),
-                context.log,
-            )
-        except Interrupted:
-            early_exit = ExitCode.INTERRUPTED
-            context.log("interrupted: removing what was created; a second Ctrl-C leaves that to --clean-up")
-        except BurstwatchError as error:
-            print_error(error.problem)
-            early_exit = ExitCode.FAILED
+    early_exit = _measure_facts(context, run, plan)
     cleanup = _clean_run(context, run)
     if early_exit is not None:
         print_error(Problem(f"run {run.run_id} is not over", "go on with it: burstctl aws-check --resume"))
@@ -338,6 +328,21 @@ def _run_facts(context: _CheckContext, run: RunFile, facts: Sequence[Fact]) -> E
             print_error(_describe_remaining(cleanup))
         return early_exit
     return _write_report(context, run, cleanup, paths)
+
+
+def _measure_facts(context: _CheckContext, run: RunFile, plan: Plan) -> ExitCode | None:
+    """Measure the facts of a plan; the exit code if this ended before the last of them."""
+    make_context = context.fact_context_factory(run, SharedHost(minutes=plan.host_minutes))
+    with StopSignal() as stop:
+        try:
+            measure_all(run, plan.facts, make_context, context.make_waiter(stop), context.log)
+        except Interrupted:
+            context.log("interrupted: removing what was created; a second Ctrl-C leaves that to --clean-up")
+            return ExitCode.INTERRUPTED
+        except BurstwatchError as error:
+            print_error(error.problem)
+            return ExitCode.FAILED
+    return None
 
 
 def _write_report(

@@ -87,13 +87,8 @@ def load_from_cloudwatch(
     services = context.services
     now_s = services.clock()
     collector = services.build_collector(now_s)
-    selection = VolumeSelection(failures=collector.failures)
-    # an instance means its volumes, and its own buckets
     names = [resolve_resource(context, name, prefers=can_burst) for name in request.names]
-    volume_names = [name for name in names if type_of_id(name) in _WITH_VOLUMES]
-    if volume_names or not names:
-        volume_ids = resolve_volumes(context, volume_names, prefers=can_burst)
-        selection = select_volumes(collector, volume_ids, services.policy.mode, _unsuited_reason)
+    selection = _select_volumes_of(context, collector, names)
     due = _list_buckets(collector, names, services.policy, selection)
     volume_count = len(selection.volumes)
     period_s = choose_period_s(volume_count, request.days)
@@ -135,6 +130,17 @@ def load_from_cloudwatch(
         selection=selection,
         buckets=buckets,
     )
+
+
+def _select_volumes_of(
+    context: CommandContext, collector: Collector, names: Sequence[str]
+) -> VolumeSelection:
+    """The volumes that these IDs mean, those of instances among them; the whole fleet without an ID."""
+    volume_names = [name for name in names if type_of_id(name) in _WITH_VOLUMES]
+    if names and not volume_names:
+        return VolumeSelection(failures=collector.failures)
+    volume_ids = resolve_volumes(context, volume_names, prefers=can_burst)
+    return select_volumes(collector, volume_ids, context.services.policy.mode, _unsuited_reason)
 
 
 def _read_recordings(

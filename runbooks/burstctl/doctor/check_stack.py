@@ -68,7 +68,7 @@ def check_stack(context: DoctorContext) -> Iterator[Finding]:
     except LookupFailedError as error:
         yield ok(f"{_names_of(stack)}, {flip_ability}")
         if _is_unknown_stack(error.error):
-            topic, table = _find_remains(context, stack)
+            topic, table = _find_leftover_parts(context, stack)
             yield judge_unknown_stack(stack, topic=topic, table=table)
         else:
             yield from_error(error.error)
@@ -87,7 +87,7 @@ def _is_unknown_stack(error: Exception) -> bool:
     return isinstance(error, AwsError) and error.failure.code == "ValidationError"
 
 
-def _find_remains(context: DoctorContext, stack: Deployment) -> tuple[str, str]:
+def _find_leftover_parts(context: DoctorContext, stack: Deployment) -> tuple[str, str]:
     """The topic and the table of a registered deployment; empty: it is gone."""
     topic, table = stack.topic_arn.rpartition(":")[2], parse_ledger(stack.ledger).name
     return (

@@ -99,7 +99,7 @@ _BUCKETS: Final = {ResourceType.INSTANCE: 2, ResourceType.EFS: 1, ResourceType.R
 """The buckets that a resource of each kind has at most."""
 
 
-def most_per_resource(kinds: Iterable[ResourceType]) -> dict[ResourceType, float]:
+def max_usd_per_resource(kinds: Iterable[ResourceType]) -> dict[ResourceType, float]:
     """Dollars a month for reading the buckets of one calm resource: at most one metric each, at each sweep.
 
     Example: an instance has two buckets, which are read every five minutes at most: $0.17.

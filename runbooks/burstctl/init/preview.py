@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from burstctl.cli.text_layout import Topic, lay_out_topics
 from burstctl.init.answers import Answers
 from burstctl.init.files import POLICY_FILE, STAGE_FILE, make_policy
-from burstctl.init.monthly_cost import most_per_resource
+from burstctl.init.monthly_cost import max_usd_per_resource
 from burstctl.init.stack_summary import StackSummary
 from burstwatch.core.text import format_usd
 
@@ -96,7 +96,7 @@ def init_document(
         "actions_on_own_resources": _own_actions(answers, summary),
         "costs_per_region": costs,
         "usd_per_month_per_resource": {
-            str(kind): round(usd, 4) for kind, usd in most_per_resource(answers.kinds).items()
+            str(kind): round(usd, 4) for kind, usd in max_usd_per_resource(answers.kinds).items()
         },
         "next_commands": next_commands(answers, directory),
     }
@@ -147,7 +147,7 @@ def _cost_sentences(answers: Answers, summary: StackSummary) -> list[str]:
     sentences += [
         f"{kind.noun}s: at most {format_usd(usd)} a month for each calm one, and nothing for what provably"
         " cannot drain"
-        for kind, usd in most_per_resource(answers.kinds).items()
+        for kind, usd in max_usd_per_resource(answers.kinds).items()
     ]
     if len(answers.regions) > 1:
         sentences.append("in each Region")

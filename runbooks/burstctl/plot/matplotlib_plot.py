@@ -385,40 +385,8 @@ def _draw_gap(axes: Any, sheet: _Sheet, gap: DataGap) -> None:
 
 def _draw_cone(axes: Any, timeline: Timeline, cone: ForecastCone) -> list[Any]:
     """What is to come, from the newest datapoint on; the legend of it."""
-    handles: list[Any] = []
-    start_at, end_at = _to_datetime(cone.start_at_s), _to_datetime(timeline.end_s)
-    if cone.estimated_empty_at_s is not None and cone.earliest_empty_at_s is not None:
-        latest_at_s = cone.latest_empty_at_s
-        edge = [(start_at, cone.start_pct), (_to_datetime(cone.earliest_empty_at_s), 0.0)]
-        edge += (
-            [(_to_datetime(latest_at_s), 0.0)]
-            if latest_at_s is not None
-            else [(end_at, 0.0), (end_at, cone.start_pct)]
-        )
-        axes.fill(*zip(*edge, strict=True), fc=CONE, alpha=0.45, ec=FORECAST, lw=0.6, hatch="||")
-        axes.plot(
-            [start_at, _to_datetime(cone.estimated_empty_at_s)],
-            [cone.start_pct, 0],
-            color=FORECAST,
-            lw=1.9,
-            ls=(0, (4, 1.5)),
-        )
-        if cone.estimated_empty_at_s < timeline.end_s:
-            axes.plot(
-                _to_datetime(cone.estimated_empty_at_s),
-                0,
-                marker="o",
-                color=FORECAST,
-                ms=6,
-                clip_on=False,
-                zorder=5,
-            )
-        handles += [
-            Line2D([], [], color=FORECAST, lw=1.9, ls=(0, (4, 1.5)), marker="o", ms=5, label="forecast"),
-            Patch(
-                fc=CONE, alpha=0.45, ec=FORECAST, hatch="||", lw=0.6, label="from its earliest to its latest"
-            ),
-        ]
+    start_at = _to_datetime(cone.start_at_s)
+    handles = _draw_estimate(axes, timeline, cone)
     if cone.soonest_empty_at_s is not None:
         axes.plot(
             [start_at, _to_datetime(cone.soonest_empty_at_s)],
@@ -440,6 +408,42 @@ def _draw_cone(axes: Any, timeline: Timeline, cone: ForecastCone) -> list[Any]:
         fontsize=10, weight="bold", color=BALANCE, bbox={"fc": "white", "ec": "none", "alpha": 0.7, "pad": 1},
     )  # fmt: skip
     return handles
+
+
+def _draw_estimate(axes: Any, timeline: Timeline, cone: ForecastCone) -> list[Any]:
+    """The estimate, and the area from its earliest to its latest; the legend of both."""
+    if cone.estimated_empty_at_s is None or cone.earliest_empty_at_s is None:
+        return []
+    start_at, end_at = _to_datetime(cone.start_at_s), _to_datetime(timeline.end_s)
+    latest_at_s = cone.latest_empty_at_s
+    edge = [(start_at, cone.start_pct), (_to_datetime(cone.earliest_empty_at_s), 0.0)]
+    edge += (
+        [(_to_datetime(latest_at_s), 0.0)]
+        if latest_at_s is not None
+        else [(end_at, 0.0), (end_at, cone.start_pct)]
+    )
+    axes.fill(*zip(*edge, strict=True), fc=CONE, alpha=0.45, ec=FORECAST, lw=0.6, hatch="||")
+    axes.plot(
+        [start_at, _to_datetime(cone.estimated_empty_at_s)],
+        [cone.start_pct, 0],
+        color=FORECAST,
+        lw=1.9,
+        ls=(0, (4, 1.5)),
+    )
+    if cone.estimated_empty_at_s < timeline.end_s:
+        axes.plot(
+            _to_datetime(cone.estimated_empty_at_s),
+            0,
+            marker="o",
+            color=FORECAST,
+            ms=6,
+            clip_on=False,
+            zorder=5,
+        )
+    return [
+        Line2D([], [], color=FORECAST, lw=1.9, ls=(0, (4, 1.5)), marker="o", ms=5, label="forecast"),
+        Patch(fc=CONE, alpha=0.45, ec=FORECAST, hatch="||", lw=0.6, label="from its earliest to its latest"),
+    ]
 
 
 def _draw_legend(axes: Any, title: str, handles: Sequence[Any], *, above: float = 0.995) -> None:

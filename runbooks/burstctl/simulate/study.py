@@ -132,8 +132,8 @@ class Study:
     """The answer. ``raised`` is the target under a load that uses the plan: an upper bound; None without one.
 
     ``ceiling`` is what limits the load: that of the volumes, or the peak of the load if that was higher
-    (``was_above_ceiling``). ``holes`` are the times without data, as start and end. ``at_ceiling_s`` is how
-    long the load was at the limit of the volumes of today.
+    (``was_above_ceiling``). ``data_gaps`` are the times without data, as start and end. ``at_ceiling_s`` is
+    how long the load was at the limit of the volumes of today.
     """
 
     inputs: StudyInput
@@ -145,7 +145,7 @@ class Study:
     at_ceiling_s: float
     limits_reached: Sequence[LimitReached]
     above_type_at_s: float | None
-    holes: Sequence[tuple[int, int]]
+    data_gaps: Sequence[tuple[int, int]]
 
     @property
     def start_s(self) -> int:
@@ -195,7 +195,7 @@ class Study:
 
     @property
     def unknown_s(self) -> int:
-        return sum(end_s - start_s for start_s, end_s in self.holes)
+        return sum(end_s - start_s for start_s, end_s in self.data_gaps)
 
     @property
     def smallest(self) -> list[TypeStudy]:
@@ -251,7 +251,7 @@ def make_study(inputs: StudyInput) -> Study:
         at_ceiling_s=sum(interval.duration_s for interval in inputs.load if _is_at(interval, inputs.ceiling)),
         limits_reached=_find_limits_reached(inputs),
         above_type_at_s=_find_above_type(inputs),
-        holes=_find_holes(inputs.load),
+        data_gaps=_find_data_gaps(inputs.load),
     )
 
 
@@ -452,7 +452,7 @@ def _find_above_type(inputs: StudyInput) -> float | None:
     return next(above, None)
 
 
-def _find_holes(load: Sequence[LoadInterval]) -> list[tuple[int, int]]:
+def _find_data_gaps(load: Sequence[LoadInterval]) -> list[tuple[int, int]]:
     return [
         (earlier.end_s, later.start_s) for earlier, later in pairwise(load) if later.start_s > earlier.end_s
     ]

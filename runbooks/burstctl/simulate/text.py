@@ -311,10 +311,10 @@ def _describe_data(report: SimulationReport) -> list[str]:
             f" {format_duration_literal(report.request.lookback)}:"
             " a load that comes once a day or once a week may be missing."
         )
-    if study.holes:
-        longest_s = max(end_s - start_s for start_s, end_s in study.holes)
+    if study.data_gaps:
+        longest_s = max(end_s - start_s for start_s, end_s in study.data_gaps)
         sentences.append(
-            f"{format_duration(study.unknown_s)} without data in {format_count(len(study.holes), 'hole')},"
+            f"{format_duration(study.unknown_s)} without data in {format_count(len(study.data_gaps), 'gap')},"
             f" the longest {format_duration(longest_s)}: unknown, so the balances stay as they were."
         )
     instance, target = study.inputs.instance, study.target
@@ -347,17 +347,17 @@ def _spell_table(study: Study) -> Table:
     more = len(result.spells) - len(spells)
     return Table(
         titles=("EMPTY FROM (UTC)", "UNTIL", "FOR", "BUCKET", "WAITING AT MOST"),
-        lines=[_spell_line(result, spell, is_played=not study.target.is_measured) for spell in spells],
+        lines=[_spell_line(result, spell, is_simulated=not study.target.is_measured) for spell in spells],
         right_aligned=frozenset({"FOR", "WAITING AT MOST"}),
         notes=[f"and {more:,} more, which --json shows"] if more else [],
     )
 
 
-def _spell_line(result: SimulationResult, spell: EmptySpell, *, is_played: bool) -> list[StyledText]:
+def _spell_line(result: SimulationResult, spell: EmptySpell, *, is_simulated: bool) -> list[StyledText]:
     kinds = result.buckets_of(spell)
     until = _moment(spell.end_s) if spell.end_s - spell.start_s >= DAY_S else format_clock(spell.end_s)
     waiting = "not known"
-    if is_played:
+    if is_simulated:
         waiting = ", ".join(_describe_waiting(result, kind, spell) for kind in kinds)
     return [
         StyledText(_moment(spell.start_s)),

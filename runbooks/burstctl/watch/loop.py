@@ -94,7 +94,7 @@ class WatchLoop:
         self._as_json = as_json
         self._exit_zero = exit_zero
         self._on_pass = on_pass
-        self._keeper: PolicyReloader | None = None
+        self._policy_reloader: PolicyReloader | None = None
         self._presence_recorded_at_s = -inf
         self._stacks_read_at_s: float | None = None
         self._obstacle: Problem | None = None  # why it only proposes
@@ -168,7 +168,7 @@ class WatchLoop:
             started_at_s=now_s,
             duration_s=monotonic() - started,
             report=report,
-            is_policy_rejected=self._keeper is not None and self._keeper.is_rejected,
+            is_policy_rejected=self._policy_reloader is not None and self._policy_reloader.is_rejected,
         )
 
     def _print_pass(self, report: PassReport, tick_at_s: int) -> None:
@@ -247,36 +247,36 @@ class WatchLoop:
     def _services_for_pass(self, now_s: float, stop: StopSignal) -> Services:
         """The shell of one pass: with the policy as its file is now, or was when it was last good."""
         services = self._context.services
-        if self._keeper is None:
-            self._keeper = PolicyReloader(self._context.policy_source, services.policy, now_s=now_s)
-        keeper = self._keeper
-        if keeper.reload(now_s):
-            print_info(f"policy: {keeper.source} is good and in force from now on")
-        if keeper.unreported_read_error:
+        if self._policy_reloader is None:
+            self._policy_reloader = PolicyReloader(self._context.policy_source, services.policy, now_s=now_s)
+        reloader = self._policy_reloader
+        if reloader.reload(now_s):
+            print_info(f"policy: {reloader.source} is good and in force from now on")
+        if reloader.unreported_read_error:
             print_error(
-                keeper.unreported_read_error,
+                reloader.unreported_read_error,
                 subject="the policy could not be read, so the last valid one stays in force",
             )
-        if keeper.unreported_faults:
-            _record_rejection(services, keeper, int(now_s))
-        keeper.mark_reported()
+        if reloader.unreported_faults:
+            _record_rejection(services, reloader, int(now_s))
+        reloader.mark_reported()
         return replace(
             services,
-            policy=keeper.policy,
+            policy=reloader.policy,
             modifier=services.modifier if self._obstacle is None else None,
             should_stop=lambda: stop.is_requested,
             read_limit_s=_PASS_TIME_LIMIT_S,
         )
 
 
-def _record_rejection(services: Services, keeper: PolicyReloader, now_s: int) -> None:
+def _record_rejection(services: Services, reloader: PolicyReloader, now_s: int) -> None:
     """Put the alert about a bad policy into the ledger; the pass that follows sends it."""
     alert = make_policy_rejected(
-        keeper.unreported_faults,
-        in_force=f"{keeper.source.location} as it was at {format_instant(keeper.in_force_since_s)}",
-        action=keeper.source.check_command,
+        reloader.unreported_faults,
+        in_force=f"{reloader.source.location} as it was at {format_instant(reloader.in_force_since_s)}",
+        action=reloader.source.check_command,
         location=services.location,
-        runbooks_url=keeper.policy.alerts.runbooks_url,
+        runbooks_url=reloader.policy.alerts.runbooks_url,
         now_s=now_s,
     )
     entry = LedgerEntry(
@@ -284,7 +284,7 @@ def _record_rejection(services: Services, keeper: PolicyReloader, now_s: int) ->
         revision=now_s,
         kind=EntryKind.POLICY_REJECTED,
         at_s=now_s,
-        body={"faults": list(keeper.unreported_faults)},
+        body={"faults": list(reloader.unreported_faults)},
     )
     change = Change(volume_id="policy", expected_revision=None, state=None, entries=(entry,), alerts=(alert,))
     services.ledger.commit([change], channels=[channel.name for channel in services.channels])

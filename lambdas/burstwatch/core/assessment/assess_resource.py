@@ -162,10 +162,13 @@ def _missing_datapoint_reason(
     if limits_unknown and reading.earlier is None:
         detail = f"{limits_unknown}, and CloudWatch has had no {kind.metric} of it for {minutes:.0f} min"
         return UnknownReason.TELEMETRY_GAP, detail
-    return UnknownReason.TELEMETRY_GAP, f"no datapoint for {minutes:.0f} min while {_alive(resource)}"
+    return (
+        UnknownReason.TELEMETRY_GAP,
+        f"no datapoint for {minutes:.0f} min while {_describe_running(resource)}",
+    )
 
 
-def _alive(resource: AdvisedResource) -> str:
+def _describe_running(resource: AdvisedResource) -> str:
     if isinstance(resource, Instance):
         return "the instance is running"
     if isinstance(resource, DbInstance) and resource.status != AVAILABLE:

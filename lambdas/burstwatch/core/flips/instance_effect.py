@@ -34,7 +34,7 @@ def describe_instance_effect(
     io = instance_io_bucket(instance, volumes_iops=io_total)
     throughput = instance_throughput_bucket(instance, volumes_mib_s=throughput_total)
     draining = [
-        (_lasts_s(bucket, pct), kind, pct, bucket, total, is_raised)
+        (_drain_time_s(bucket, pct), kind, pct, bucket, total, is_raised)
         for kind, pct, bucket, total, is_raised in (
             (INSTANCE_IO, instance.io_balance_pct, io, io_total, iops > iops_now),
             (INSTANCE_THROUGHPUT, instance.byte_balance_pct, throughput, throughput_total, mib_s > mib_s_now),
@@ -65,5 +65,5 @@ def _sustained_rates(configuration: Configuration, size_gib: int) -> tuple[float
     return iops, mib_s
 
 
-def _lasts_s(bucket: Bucket, pct: float) -> float:
+def _drain_time_s(bucket: Bucket, pct: float) -> float:
     return bucket.credits_in(pct) / bucket.highest_drain_per_s

@@ -72,7 +72,7 @@ def _settle_intent(context: ReconcileContext) -> Transition:
     if new_modification is not None and new_modification.target.configuration() == flip.requested_config:
         return _confirm_lost_response(context, context.observed.started_at_s or flip.requested_at_s)
     if new_modification is not None and new_modification.original.configuration() == flip.requested_config:
-        return _superseded_unseen(context)
+        return _settle_superseded_intent(context)
     waited_s = context.now_s - flip.requested_at_s
     if waited_s < REQUEST_IN_FLIGHT_S:
         return Transition(state=context.state)
@@ -124,7 +124,7 @@ def _confirm_lost_response(
     return accepted.then(reconcile(state, context.observed, policy=context.policy, now_s=context.now_s))
 
 
-def _superseded_unseen(context: ReconcileContext) -> Transition:
+def _settle_superseded_intent(context: ReconcileContext) -> Transition:
     """AWS accepted it unseen by us, and somebody has changed the volume since: too late for an alert."""
     state = mark_accepted(context.state, context.flip.requested_at_s, context.now_s)
     assert state.flip is not None

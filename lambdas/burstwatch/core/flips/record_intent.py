@@ -27,41 +27,8 @@ def record_intent(plan: FlipPlan, revision: int, requested_at_s: int) -> Transit
     assert plan.target is not None
     assert plan.current is not None
     intent_id = make_intent_id(order.volume_id, revision)
-    current_flip = context.state.flip
-    if order.direction is Direction.FLIP_BACK:
-        assert current_flip is not None
-        flip = replace(
-            current_flip,
-            status=FlipStatus.REQUESTED,
-            direction=order.direction,
-            intent_id=intent_id,
-            by=order.by,
-            requested_at_s=requested_at_s,
-            started_at_s=None,
-            unconfirmed_since_s=None,
-            is_stuck_alerted=False,
-            reason=order.reason,
-            previous=current_flip,
-        )
-    else:
-        original = current_flip.original if current_flip else plan.current
-        original_usd = usd_per_month(original, context.volume.size_gib, US_EAST_1)
-        flip = Flip(
-            status=FlipStatus.REQUESTED,
-            direction=order.direction,
-            intent_id=intent_id,
-            cause=order.cause,
-            by=order.by,
-            original=original,
-            target=plan.target,
-            size_gib=context.volume.size_gib,
-            reason=_reason_with_return(plan),
-            is_permanent=plan.return_decision is not None and plan.return_decision.is_permanent,
-            return_after_s=order.return_after_s,
-            usd_per_month=round(plan.usd_per_month - original_usd, 6),
-            requested_at_s=requested_at_s,
-            previous=current_flip,
-        )
+    request_flip = _request_return if order.direction is Direction.FLIP_BACK else _request_flip
+    flip = request_flip(plan, intent_id, requested_at_s)
     event = Event(
         kind=EntryKind.INTENT,
         summary=f"will be modified to {plan.target}, requested by {order.by}",
@@ -81,6 +48,50 @@ def record_intent(plan: FlipPlan, revision: int, requested_at_s: int) -> Transit
         history = replace(history, contested_at_s=None)
     intended_state = replace(context.state, revision=revision, flip=flip, modifications=history)
     return Transition(state=intended_state, events=(event,))
+
+
+def _request_flip(plan: FlipPlan, intent_id: str, requested_at_s: int) -> Flip:
+    """The flip of a plan that leaves the original configuration, or changes the target once more."""
+    order, context, current_flip = plan.order, plan.context, plan.context.state.flip
+    assert plan.target is not None
+    assert plan.current is not None
+    original = current_flip.original if current_flip else plan.current
+    original_usd = usd_per_month(original, context.volume.size_gib, US_EAST_1)
+    return Flip(
+        status=FlipStatus.REQUESTED,
+        direction=order.direction,
+        intent_id=intent_id,
+        cause=order.cause,
+        by=order.by,
+        original=original,
+        target=plan.target,
+        size_gib=context.volume.size_gib,
+        reason=_reason_with_return(plan),
+        is_permanent=plan.return_decision is not None and plan.return_decision.is_permanent,
+        return_after_s=order.return_after_s,
+        usd_per_month=round(plan.usd_per_month - original_usd, 6),
+        requested_at_s=requested_at_s,
+        previous=current_flip,
+    )
+
+
+def _request_return(plan: FlipPlan, intent_id: str, requested_at_s: int) -> Flip:
+    """The current flip, on its way back."""
+    order, current_flip = plan.order, plan.context.state.flip
+    assert current_flip is not None
+    return replace(
+        current_flip,
+        status=FlipStatus.REQUESTED,
+        direction=order.direction,
+        intent_id=intent_id,
+        by=order.by,
+        requested_at_s=requested_at_s,
+        started_at_s=None,
+        unconfirmed_since_s=None,
+        is_stuck_alerted=False,
+        reason=order.reason,
+        previous=current_flip,
+    )
 
 
 def _reason_with_return(plan: FlipPlan) -> str:

@@ -174,7 +174,7 @@ def recommend_storage(
         grow_to_gib=grow_to_gib,
         before_usd_per_month=storage_usd_per_month(database, database.allocated_gib),
         after_usd_per_month=storage_usd_per_month(database, gp3.size_gib),
-        extra=_extra(database, gp3),
+        extra=_describe_extra(database, gp3),
         reasons=tuple(_reasons(database, load, gp3)),
         cautions=tuple(_cautions(database, load, gp3, is_checked=options is not None)),
         tightest_bucket=_tightest_bucket(database, load, gp3, limits),
@@ -287,7 +287,7 @@ def _throughput_cautions(database: DbInstance, load: StorageLoad, gp3: _Gp3) -> 
     """Compare the throughput after the change with that of gp2 and with what was measured."""
     gp2_mib_s = gp2_storage_mib_s(database)
     cautions = []
-    if extra := _extra(database, gp3):
+    if extra := _describe_extra(database, gp3):
         cautions.append(f"AWS bills {extra}: see https://aws.amazon.com/rds/pricing/ for the price.")
     if load.was_throttled and load.peak_mib_s is not None and gp3.mib_s < gp2_mib_s:
         cautions.append(
@@ -308,7 +308,7 @@ def _throughput_cautions(database: DbInstance, load: StorageLoad, gp3: _Gp3) -> 
     return cautions
 
 
-def _extra(database: DbInstance, gp3: _Gp3) -> str:
+def _describe_extra(database: DbInstance, gp3: _Gp3) -> str:
     """The IOPS and the throughput that gp3 does not include; RDS has prices of its own for them."""
     if gp3.is_fixed:
         return ""
@@ -358,7 +358,7 @@ def _tightest_bucket(
     )
     io, throughput = class_buckets(changed, limits)
     lasting = [
-        (_lasts_s(bucket) * _share(balance_pct), name, sustained, balance_pct)
+        (_drain_time_s(bucket) * _balance_share(balance_pct), name, sustained, balance_pct)
         for bucket, name, sustained, balance_pct in (
             (io, "EBSIOBalance%", f"{limits.baseline_iops:,} IOPS", load.class_io_pct),
             (
@@ -384,11 +384,11 @@ def _tightest_bucket(
     return f"{limit}, and a full bucket lasts {format_rounded_duration(lasts_s)} at least."
 
 
-def _share(balance_pct: float | None) -> float:
+def _balance_share(balance_pct: float | None) -> float:
     return 1.0 if balance_pct is None else balance_pct / _FULL_PCT
 
 
-def _lasts_s(bucket: Bucket) -> float:
+def _drain_time_s(bucket: Bucket) -> float:
     return bucket.capacity / bucket.highest_drain_per_s
 
 
@@ -396,11 +396,11 @@ def _definition(
     database: DbInstance, grow_to_gib: int | None, iops: int | None, mib_s: int | None
 ) -> DefinitionChange:
     sizes = {"allocated_storage": grow_to_gib, "iops": iops, "storage_throughput": mib_s}
-    terraform = {"storage_type": f'"{GP3}"'} | _present(sizes) | {"apply_immediately": "true"}
-    cloudformation = {"StorageType": GP3} | _present(
+    terraform = {"storage_type": f'"{GP3}"'} | _without_none(sizes) | {"apply_immediately": "true"}
+    cloudformation = {"StorageType": GP3} | _without_none(
         {"AllocatedStorage": grow_to_gib, "Iops": iops, "StorageThroughput": mib_s}
     )
-    cdk = {"storage_type": f"rds.StorageType.{GP3.upper()}"} | _present(sizes)
+    cdk = {"storage_type": f"rds.StorageType.{GP3.upper()}"} | _without_none(sizes)
     return change_definition(
         _VOCABULARY,
         database.identifier,
@@ -410,5 +410,5 @@ def _definition(
     )
 
 
-def _present(values: Mapping[str, int | None]) -> dict[str, str]:
+def _without_none(values: Mapping[str, int | None]) -> dict[str, str]:
     return {key: str(value) for key, value in values.items() if value is not None}

@@ -182,7 +182,7 @@ def test_holes_are_reported_and_keep_the_balance(cli, lab, monkeypatch):
     add_instance(lab)
     result = cli.run("simulate", INSTANCE, "--to", "m5.large")
     assert topic(result, "Data") == (
-        "3 h 00 min without data in 1 hole, the longest 3 h 00 min: unknown, so the balances stay as"
+        "3 h 00 min without data in 1 gap, the longest 3 h 00 min: unknown, so the balances stay as"
         " they were."
     )
 
