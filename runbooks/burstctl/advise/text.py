@@ -8,7 +8,7 @@ from typing import Final
 from burstctl.advise.collect import AdviceReport
 from burstctl.advise.rightsizing import Advice, AdviceVerdict, Confidence, describe_period
 from burstctl.cli.output import print_info, print_warning
-from burstctl.cli.text_layout import Topic, lay_out_topics, text_columns, wrap_command
+from burstctl.cli.text_layout import Topic, lay_out, lay_out_topics, text_columns, wrap_command
 from burstctl.render.plan_text import format_usd_difference
 from burstctl.render.planned_flip import flip_options
 from burstctl.render.volume import describe_volume
@@ -143,16 +143,17 @@ def _option_lines(name: str, advice: Advice) -> list[str]:
 def _suggested_commands(advice: Advice, report: AdviceReport) -> list[str]:
     """What to do, to paste; a volume that its flip made what it should be is kept so by a flip by hand."""
     if advice.volume.managed_by:
-        return [f"Change its definition in {advice.volume.managed_by}."]
+        return [lay_out(f"Change its definition in {advice.volume.managed_by}.")]
     if advice.verdict is not AdviceVerdict.MOVE and advice.inputs.flipped_from is None:
         return []
     volume_id = advice.volume.volume_id
     flip = ["burstctl", "flip", volume_id, *_flip_options(advice)]
-    lines = ["", "To do it, and to change its definition (or cloudformation, or cdk):"]
+    introduction = "To do it, and to change its definition (or cloudformation, or cdk):"
     if advice.verdict is not AdviceVerdict.MOVE:
-        lines[1] = "To keep it (without a request to AWS), and to change its definition:"
+        introduction = "To keep it (without a request to AWS), and to change its definition:"
     return [
-        *lines,
+        "",
+        lay_out(introduction),
         *_paste(flip, report.context_options),
         *_paste(["burstctl", "advise", volume_id, "--iac", "terraform"], report.context_options),
     ]

@@ -30,10 +30,12 @@ MAX_ROWS: Final = 20
 _VOLUME_COLUMNS: Final = 21
 _UNDELIVERED_PREFIX: Final = "not delivered"
 _TITLES: Final = ("VOLUME", "ALERTS", "FLIPS", "STALLED", "AVOIDED", "LEFT", "$ FLIPS")
+_NARROW_TITLES: Final = _TITLES[:5]
+"""Of a terminal that is too narrow for all: what the other columns have is below each line."""
 
 
 def render_fleet(backtest: Backtest, *, shows_all: bool) -> str:
-    """The totals, two lines or more to a volume, and what it rests on; fits 80 columns."""
+    """The totals, two lines or more to a volume, and what it rests on; fits 60 columns."""
     eventful = [tally for tally in backtest.tallies if not tally.is_quiet]
     listed = backtest.tallies if shows_all else eventful[:MAX_ROWS]
     parts = [
@@ -172,11 +174,13 @@ def _table_lines(backtest: Backtest, listed: Sequence[Tally]) -> list[str]:
         titles=_TITLES,
         lines=[_table_line(tally) for tally in listed],
         right_aligned=frozenset(_TITLES[1:]),
-    )
+    ).fit_columns([_TITLES, _NARROW_TITLES], text_columns())
+    is_narrow = table.titles == _NARROW_TITLES
     header, *lines = render_plain(table).splitlines()
     output = [header]
     for line, tally in zip(lines, listed, strict=True):
-        output += [line, *_wrap_indented(sanitise_aligned(_describe_details(tally, backtest)))]
+        details = _describe_details(tally, backtest, is_narrow=is_narrow)
+        output += [line, *_wrap_indented(sanitise_aligned(details))]
     return output
 
 
@@ -199,7 +203,7 @@ def _table_line(tally: Tally) -> list[StyledText]:
     return [StyledText(text) for text in texts]
 
 
-def _describe_details(tally: Tally, backtest: Backtest) -> str:
+def _describe_details(tally: Tally, backtest: Backtest, *, is_narrow: bool) -> str:
     name = display_name_of(tally.volume)
     size = f"{tally.volume.size_gib:,} GiB"
     parts = [
@@ -207,6 +211,8 @@ def _describe_details(tally: Tally, backtest: Backtest) -> str:
         *([f"refused: {', '.join(_describe_counts(tally.refused))}"] if tally.refused else []),
         *_describe_depletions(tally),
         *_describe_end(tally),
+        *([f"{tally.stalls.remaining:,} min left"] if is_narrow and tally.stalls.remaining else []),
+        *([_describe_cost_of_flips(tally)] if is_narrow and tally.flips else []),
         *_describe_coverage(tally, backtest, only_if_short=True),
     ]
     return f"{f'{name}, ' if name else ''}{size}: {'; '.join(parts) or 'no events'}"
@@ -270,8 +276,7 @@ def _topics(tally: Tally, backtest: Backtest) -> list[Topic]:
             f"{stalls.added:,} of the remaining minutes are new: it had fewer credits after its return"
         )
     counts = [f"{format_count(tally.flips, 'flip')}, {format_count(tally.returns, 'return')}"]
-    flipped = f"flips: {format_usd_difference(tally.usd_over_gp2)}{_comparison_word(tally.usd_over_gp2)} gp2"
-    cost = [flipped, f"watching: {_format_small_usd(tally.usd_watching)}"]
+    cost = [_describe_cost_of_flips(tally), f"watching: {_format_small_usd(tally.usd_watching)}"]
     cut_because = tally.cut_because
     return [
         ("Alerts", [", ".join(_describe_counts(tally.by_kind)) or "none"]),
@@ -288,6 +293,10 @@ def _topics(tally: Tally, backtest: Backtest) -> list[Topic]:
             ],
         ),
     ]
+
+
+def _describe_cost_of_flips(tally: Tally) -> str:
+    return f"flips: {format_usd_difference(tally.usd_over_gp2)}{_comparison_word(tally.usd_over_gp2)} gp2"
 
 
 def _table_notes(backtest: Backtest, listed: Sequence[Tally], eventful: Sequence[Tally]) -> list[str]:

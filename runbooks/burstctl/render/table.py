@@ -4,7 +4,7 @@ A row is a resource of any kind, and what a column shows of it is in words alrea
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from burstctl.cli.styled_text import StyledText, to_plain_text
@@ -74,6 +74,16 @@ class Table:
     def width(self) -> int:
         """How many columns of the terminal a line takes."""
         return sum(self.widths()) + display_width(_COLUMN_GAP) * (len(self.titles) - 1)
+
+    def with_columns(self, titles: Sequence[str]) -> "Table":
+        """The table with these of its columns."""
+        indexes = [self.titles.index(title) for title in titles]
+        return replace(self, titles=titles, lines=[[line[index] for index in indexes] for line in self.lines])
+
+    def fit_columns(self, forms: Sequence[Sequence[str]], width: int) -> "Table":
+        """The table with the first of these choices of columns that fits this width; else the last."""
+        tables = [self.with_columns(titles) for titles in forms]
+        return next((table for table in tables if table.width() <= width), tables[-1])
 
     def to_lines(self) -> list[list[StyledText]]:
         """Titles, lines and notes, every cell filled up to its column; without a line there are no titles."""

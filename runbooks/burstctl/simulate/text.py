@@ -7,7 +7,7 @@ from typing import Final
 
 from burstctl.cli.output import list_first, print_info
 from burstctl.cli.styled_text import StyledText, render_styled
-from burstctl.cli.text_layout import Topic, lay_out_topics
+from burstctl.cli.text_layout import Topic, lay_out_topics, text_columns
 from burstctl.render.table import Table
 from burstctl.simulate.ceilings import Ceiling
 from burstctl.simulate.collect import SimulationReport
@@ -22,17 +22,18 @@ MAX_SPELLS: Final = 12
 MAX_TYPES: Final = 16
 """Lines of the two tables; --json has all."""
 
+_TYPE_TITLES: Final = ("TYPE", "IOPS", "MIB/S", "EMPTY", "LOWEST I/O", "THROUGHPUT")
 _MAX_NAME_CHARS: Final = 30
 _EMPTY_STYLE: Final = "bold red"
 _ENOUGH_STYLE: Final = "green"
 
 
 def render_report(report: SimulationReport) -> str:
-    """The whole answer; fits 80 columns."""
+    """The whole answer; fits 60 columns."""
     study = report.study
     topics = [
         ("Answer", _answer(study)),
-        ("Lowest", [_describe_lowest(study.target)]),
+        ("Lowest", [] if study.target.is_sustained else [_describe_lowest(study.target)]),
         ("Enough", [_describe_smallest(report)]),
         ("Volumes", _describe_volumes(report)),
         ("Plan", _describe_plan(study)),
@@ -153,8 +154,6 @@ def _answer(whole_study: Study) -> list[str]:
 
 
 def _describe_lowest(study: TypeStudy) -> str:
-    if study.is_sustained:
-        return ""
     parts = []
     for kind in InstanceBucket:
         lowest = study.result.of(kind).lowest_pct
@@ -342,15 +341,17 @@ def _describe_assumptions(study: Study) -> list[str]:
 
 
 def _spell_table(study: Study) -> Table:
+    """When it is empty; on a narrow terminal without what is waiting, then without the end."""
+    titles = ("EMPTY FROM (UTC)", "UNTIL", "FOR", "BUCKET", "WAITING AT MOST")
     result = study.target.result
     spells = result.spells[:MAX_SPELLS]
     more = len(result.spells) - len(spells)
     return Table(
-        titles=("EMPTY FROM (UTC)", "UNTIL", "FOR", "BUCKET", "WAITING AT MOST"),
+        titles=titles,
         lines=[_spell_line(result, spell, is_simulated=not study.target.is_measured) for spell in spells],
         right_aligned=frozenset({"FOR", "WAITING AT MOST"}),
         notes=[f"and {more:,} more, which --json shows"] if more else [],
-    )
+    ).fit_columns([titles, titles[:4], (titles[0], *titles[2:4])], text_columns())
 
 
 def _spell_line(result: SimulationResult, spell: EmptySpell, *, is_simulated: bool) -> list[StyledText]:
@@ -377,14 +378,17 @@ def _describe_waiting(result: SimulationResult, kind: InstanceBucket, spell: Emp
 
 
 def _type_table(study: Study) -> Table:
+    """The types beside it; on a narrow terminal with the lower of the two balances, then without limits."""
     listed = _shown_types(study)
     more = len(study.candidates) - len(listed)
-    return Table(
-        titles=("TYPE", "IOPS", "MIB/S", "EMPTY", "LOWEST I/O", "THROUGHPUT"),
+    table = Table(
+        titles=(*_TYPE_TITLES, "LOWEST"),
         lines=[_type_line(study, item) for item in listed],
-        right_aligned=frozenset({"IOPS", "MIB/S", "LOWEST I/O", "THROUGHPUT"}),
+        right_aligned=frozenset({"IOPS", "MIB/S", "LOWEST I/O", "THROUGHPUT", "LOWEST"}),
         notes=[f"sustained limits; and {more:,} more, which --json shows"] if more else ["sustained limits"],
     )
+    forms = [_TYPE_TITLES, (*_TYPE_TITLES[:4], "LOWEST"), ("TYPE", "EMPTY", "LOWEST")]
+    return table.fit_columns(forms, text_columns())
 
 
 def _shown_types(study: Study) -> list[TypeStudy]:
@@ -410,7 +414,8 @@ def _type_line(study: Study, item: TypeStudy) -> list[StyledText]:
         StyledText(f"{item.buckets.io.refill_per_s:,.0f}"),
         StyledText(f"{item.buckets.throughput.refill_per_s:,.0f}"),
         StyledText(_describe_outcome(item, is_throttled=study.throttled_s > 0), style),
-        *(StyledText(_format_lowest(item, kind)) for kind in InstanceBucket),
+        *(StyledText(_format_lowest([item.result.of(kind).lowest_pct])) for kind in InstanceBucket),
+        StyledText(_format_lowest([item.result.of(kind).lowest_pct for kind in InstanceBucket])),
     ]
 
 
@@ -427,9 +432,10 @@ def _describe_outcome(item: TypeStudy, *, is_throttled: bool) -> str:
     return "never" if item.is_certain else "never if even"
 
 
-def _format_lowest(item: TypeStudy, kind: InstanceBucket) -> str:
-    lowest = item.result.of(kind).lowest_pct
-    return "sustained" if lowest is None else f"{lowest:.1f} %"
+def _format_lowest(balances_pct: Sequence[float | None]) -> str:
+    """The lowest of these balances; None is a bucket that a type does not have."""
+    known = [balance_pct for balance_pct in balances_pct if balance_pct is not None]
+    return f"{min(known):.1f} %" if known else "sustained"
 
 
 def _describe_ceiling(ceiling: Ceiling) -> str:

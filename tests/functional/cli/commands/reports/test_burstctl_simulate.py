@@ -72,6 +72,15 @@ def test_the_document_has_each_spell_and_every_type(cli, night):
     assert document["unserved"] == "queued"
 
 
+def test_a_type_without_a_bucket_has_no_lowest_balance(cli, night):
+    add_instance(night)
+
+    result = cli.run("simulate", INSTANCE, "--to", "m5.4xlarge")
+
+    assert "it sustains its maximum" in topic(result, "Answer")
+    assert not [line for line in result.out.splitlines() if line.startswith("Lowest")]
+
+
 def test_it_is_read_only_and_never_writes_a_ledger(cli, night):
     add_instance(night)
     calls = cli.run("simulate", INSTANCE, "--to", "m5.large", "--json").document["api_calls"]
