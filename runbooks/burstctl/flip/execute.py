@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from burstctl.cli.confirm import confirm, require_terminal_or_yes
 from burstctl.cli.exit_codes import ExitCode, exit_code_of_outcomes
 from burstctl.cli.output import (
+    OutputError,
     print_error,
     print_failures,
     print_info,
@@ -77,7 +78,12 @@ def _show_plans(context: CommandContext, batch: PlannedBatch, *, is_confirmation
     texts = [render_plan(flip, is_alone=len(planned) == 1) for flip in planned]
     text = "\n\n".join([*texts, lay_out(describe_totals(planned))])
     if planned and not context.options.json:
-        print_output(text)
+        try:
+            print_output(text)
+        except OutputError as error:
+            raise OutputError(
+                f"nothing was modified: {error.problem.cause}", fix=error.problem.fix
+            ) from error
     elif planned and is_confirmation_due:
         print_info(text, is_preformatted=True)
     now_s = context.services.clock()
@@ -216,12 +222,15 @@ def _finish(
         if flip.plan.refusal is not None
     }
     all_outcomes = {**refused, **outcomes}
+    text = (
+        "\n".join(_describe_result(flip, all_outcomes[flip.volume_id]) for flip in batch.to_execute)
+        if outcomes
+        else ""
+    )
     if context.options.json:
-        print_output(to_json(_document(context, request, batch, all_outcomes)))
-    elif outcomes:
-        print_output(
-            "\n".join(_describe_result(flip, all_outcomes[flip.volume_id]) for flip in batch.to_execute)
-        )
+        _print_result(to_json(_document(context, request, batch, all_outcomes)), text)
+    elif text:
+        _print_result(text, text)
     _print_problems(context, batch)
     _print_next_steps(context, batch, outcomes)
     if not (outcomes or context.options.json):
@@ -229,6 +238,20 @@ def _finish(
     return exit_code_of_outcomes(
         all_outcomes.values(), has_failed=batch.has_failed, exit_zero=context.options.exit_zero
     )
+
+
+def _print_result(output: str, text: str) -> None:
+    """Print the result; on stderr if stdout does not take it: the volumes are modified already.
+
+    Raises:
+        OutputError: stdout did not take it.
+    """
+    try:
+        print_output(output)
+    except OutputError as error:
+        print_info(text or "nothing was modified", is_preformatted=True)
+        fix = f"{error.problem.fix}; burstctl history VOLUME shows what was requested, so do not repeat it"
+        raise OutputError(error.problem.cause, fix=fix if text else error.problem.fix) from error
 
 
 def _describe_result(planned: PlannedFlip, outcome: Outcome) -> str:

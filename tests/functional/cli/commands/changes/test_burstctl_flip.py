@@ -3,6 +3,7 @@
 import os
 import pty
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -1048,3 +1049,47 @@ def test_after_a_refusal_the_next_command_shows_why(cli, lab, arguments):
 
     assert result.code == 4
     assert result.err.splitlines()[-1] == f"next: burstctl explain {volume_id}"
+
+
+# -- if stdout takes nothing
+
+
+def run_with_full_stdout(cli, *arguments):
+    with Path("/dev/full").open("w") as full:
+        return cli.run_in_subprocess(*arguments, stdout=full)
+
+
+def test_a_plan_that_cannot_be_written_modifies_nothing_and_reports_it(cli, lab):
+    volume_id = add_critical(lab)
+
+    result = run_with_full_stdout(cli, "flip", volume_id, "--yes")
+
+    assert result.code == 1
+    assert (
+        "error: nothing was modified: the output could not be written (No space left on device)" in result.err
+    )
+    assert count_modify_calls(lab) == 0
+
+
+def test_a_result_that_cannot_be_written_is_on_stderr_with_the_command_that_shows_it(cli, lab):
+    volume_id = add_critical(lab, "ci-7")
+
+    result = run_with_full_stdout(cli, "flip", volume_id, "--yes", "--json")
+
+    assert result.code == 1
+    assert f"{volume_id} (ci-7): AWS has begun to make it gp3" in " ".join(result.err.split())
+    assert "burstctl history VOLUME shows what was requested, so do not repeat it" in " ".join(
+        result.err.split()
+    )
+    assert count_modify_calls(lab) == 1
+
+
+def test_a_refusal_that_cannot_be_written_reports_that_nothing_was_modified(cli, lab):
+    volume_id = add_critical(lab)
+    cli.run("watch", "--once")  # a hold needs a ledger
+    cli.run("hold", "--all", "--for", "1h", "--reason", "INC-42")
+
+    result = run_with_full_stdout(cli, "flip", volume_id, "--yes", "--json")
+
+    assert "nothing was modified" in result.err
+    assert count_modify_calls(lab) == 0
