@@ -127,6 +127,9 @@ def _read_settings(reader: "_StageReader", root: yaml.MappingNode) -> dict[str, 
             reader.add_fault(
                 "policy", f"there is no file {settings.pop('policy')}; write its path as seen from this file"
             )
+    for key, default in _DEFAULTS_OF_LISTS.items():
+        if settings.get(key) == () and not any(fault.path.startswith(key) for fault in reader.faults):
+            reader.add_fault(key, f"it names none; write one at least, or leave it out for {default}")
     regions = settings.get("regions", ())
     if len({_partition(region) for region in regions}) > 1:
         reader.add_fault(
@@ -289,6 +292,8 @@ _SETTING_PARSERS: Final[dict[str, Any]] = {
         "a managed policy; write its name, with its path if it has one, or its ARN",
     ),
 }
+_DEFAULTS_OF_LISTS: Final = {"regions": "the one that AWS tools use here", "resources": "ebs alone"}
+"""The lists that would mean nothing if they were empty, and what applies without them."""
 _RECIPIENT_PARSERS: Final[dict[str, Any]] = {
     "emails": (_LIST_MARKER, _parse_email),
     "slack_secret": _parse_secret,

@@ -236,3 +236,16 @@ def test_an_opt_in_tag_with_an_iam_variable_is_never_deployed(tmp_path):
     (tmp_path / "stage.yaml").write_text("policy: policy.yaml\n")
     with pytest.raises(StageError, match="has a \\$, with which an IAM variable begins"):
         read_configuration(tmp_path / "stage.yaml")
+
+
+@pytest.mark.parametrize(
+    ("key", "default"), [("regions", "the one that AWS tools use here"), ("resources", "ebs alone")]
+)
+def test_an_empty_list_of_regions_or_kinds_is_a_fault(tmp_path, key, default):
+    path = tmp_path / "stage.yaml"
+    path.write_text(f"{key}: []\n")
+
+    _, [fault] = read_stage(path)
+
+    assert (fault.path, fault.location) == (key, f"{path}:1")
+    assert fault.message == f"it names none; write one at least, or leave it out for {default}"
