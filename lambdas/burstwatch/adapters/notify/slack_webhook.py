@@ -5,10 +5,12 @@ Source of the rate and of ``Retry-After``: Slack's API documentation, "Rate limi
 
 import json
 import re
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
+from socket import gaierror
 from typing import Any, Final, Protocol
 from urllib.error import URLError
 from urllib.request import OpenerDirector, ProxyHandler, Request
@@ -138,7 +140,8 @@ class SlackWebhook:
         """
         if not _ADDRESS_PATTERN.fullmatch(url):
             problem = Problem(
-                "the Slack webhook's address (a secret, so not shown) is not an https:// one", "copy it again"
+                "the Slack webhook's address (a secret, so not shown) is not an https:// one",
+                "copy it again; http:// is for this machine only",
             )
             raise ChannelError(problem, is_permanent=True)
         self._url = url
@@ -187,8 +190,10 @@ class SlackWebhook:
             with self._open_url(request, timeout=_TIMEOUT_S) as response:
                 return _parse_response(response)
         except (OSError, HTTPException) as error:
-            message = f"Slack could not be reached ({_reason(error)}); it is tried again"
-            raise ChannelError(message, is_permanent=False) from None
+            problem = Problem(
+                f"Slack could not be reached ({_reason(error)}); it is tried again", _next_step(error)
+            )
+            raise ChannelError(problem, is_permanent=False) from None
 
 
 def _make_opener(*, is_local: bool) -> OpenerDirector:
@@ -211,6 +216,24 @@ def _reason(error: OSError | HTTPException) -> str:
     if not isinstance(error, OSError):
         return "the answer was not HTTP"
     return sanitise(str(error.reason if isinstance(error, URLError) else error), _MAX_REASON_CHARS)
+
+
+def _next_step(error: OSError | HTTPException) -> str:
+    """What to check, by where the exchange ended: at the name, the port, the certificate, or no answer."""
+    reason = error.reason if isinstance(error, URLError) else error
+    match reason:
+        case gaierror():
+            return "check the host of the webhook's address, and the DNS or the proxy of this machine"
+        case ssl.SSLError():
+            return "check the host of the webhook's address, and whether a proxy replaces its certificate"
+        case ConnectionRefusedError():
+            return (
+                "nothing listens there: check the host and the port of the webhook's address, and any proxy"
+            )
+        case TimeoutError():
+            return "a firewall or a proxy may block it: allow HTTPS to the host of the webhook's address"
+        case _:
+            return "check the network, any proxy, and what is at the webhook's address"
 
 
 def _to_channel_error(response: _Response) -> ChannelError | None:
@@ -239,4 +262,7 @@ def _to_channel_error(response: _Response) -> ChannelError | None:
             )
             return ChannelError(problem, is_permanent=True)
         case _:
-            return ChannelError(f"Slack failed ({status_text}); it is tried again", is_permanent=False)
+            problem = Problem(
+                f"Slack failed ({status_text}); it is tried again", "if it lasts, see Slack's status page"
+            )
+            return ChannelError(problem, is_permanent=False)

@@ -1,7 +1,10 @@
 """The webhook over real HTTP: what Slack may answer, and how long one waits for it."""
 
+import socket
+import ssl
 import time as wall
 import traceback
+from urllib.error import URLError
 
 import pytest
 
@@ -57,6 +60,48 @@ def test_the_slack_status_decides_whether_to_retry(slack, webhook, answer, is_pe
     slack.answers = [answer]
     error = refusal(webhook)
     assert (error.is_permanent, message in str(error)) == (is_permanent, True)
+
+
+@pytest.mark.parametrize(
+    ("reason", "next_step"),
+    [
+        (
+            socket.gaierror(-2, "Name or service not known"),
+            "check the host of the webhook's address, and the DNS",
+        ),
+        (
+            ConnectionRefusedError(111, "Connection refused"),
+            "nothing listens there: check the host and the port",
+        ),
+        (TimeoutError("timed out"), "allow HTTPS to the host of the webhook's address"),
+        (
+            ssl.SSLCertVerificationError("certificate verify failed"),
+            "whether a proxy replaces its certificate",
+        ),
+        (ConnectionResetError(104, "Connection reset by peer"), "check the network, any proxy"),
+    ],
+)
+@pytest.mark.parametrize("wrap", [URLError, lambda reason: reason], ids=["connecting", "reading"])
+def test_a_webhook_out_of_reach_has_the_next_step_of_its_cause(time, reason, next_step, wrap):
+    def fail(*_, **__):
+        raise wrap(reason)
+
+    webhook = SlackWebhook("https://hooks.slack.com/x", open_url=fail, sleep=time.sleep, clock=time)
+    error = refusal(webhook)
+
+    assert error.problem.cause == f"Slack could not be reached ({reason}); it is tried again"
+    assert next_step in error.problem.fix
+
+
+@pytest.mark.parametrize(
+    "host", ["hooks.slack.com", "192.168.1.5:8080", "127.0.0.1.example.com", "localhost.example.com"]
+)
+def test_plain_http_goes_to_this_machine_only(host):
+    with pytest.raises(ChannelError) as exc_info:
+        SlackWebhook(f"http://{host}/services/x")
+
+    assert exc_info.value.is_permanent
+    assert exc_info.value.problem.fix == "copy it again; http:// is for this machine only"
 
 
 def test_a_server_that_never_answers_is_left_after_the_timeout(slack, webhook, monkeypatch):
