@@ -18,6 +18,7 @@ COMMANDS: Final = {
         "six hours of a dozen volumes and the watchdog, in a minute or two", "burstlab.demo.command"
     ),
     "serve": _Command("answer AWS clients for a simulated fleet, until Ctrl-C", "burstlab.serve.command"),
+    "slack": _Command("receive alerts in place of Slack, and print them", "burstlab.serve.slack_command"),
     "disk": _Command("a real throttled disk with a gp2 bucket; needs root", "burstlab.disk.command"),
     "incident": _Command(
         "the incident on real disks, with and without the watchdog; needs root", "burstlab.incident.command"

@@ -15,6 +15,7 @@ from burstlab.model.fleet_file import FleetFileError, make_mixed_volumes, make_r
 from burstlab.model.loads.load import NAMED_LOADS
 from burstlab.model.loads.load_parser import TRACES_DIRECTORY
 from support.lab_start import START
+from burstwatch.adapters.notify.slack_webhook import SlackWebhook
 
 BURSTLAB = [sys.executable, "-c", "from burstlab.main import main; main()"]
 
@@ -88,6 +89,25 @@ def test_serve_prints_the_environment_answers_and_stops_on_request(number):
     finally:
         served.kill()
         served.communicate()
+
+
+def test_slack_prints_its_address_and_each_message():
+    receiver = subprocess.Popen(
+        [*BURSTLAB, "slack"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    )
+    try:
+        url = receiver.stdout.readline().strip().removeprefix("export BURSTWATCH_SLACK_WEBHOOK=")
+        assert url.startswith("http://127.0.0.1:")
+        SlackWebhook(url).post({"text": "ci-7 is empty in about 12 min"})
+        assert receiver.stderr.readline() == "waits for alerts, Ctrl-C stops\n"
+        assert receiver.stderr.readline() == "\n"
+        assert receiver.stderr.readline() == "ci-7 is empty in about 12 min\n"
+        receiver.send_signal(signal.SIGINT)
+        _, errors = receiver.communicate(timeout=60)
+        assert (receiver.returncode, errors) == (0, "stopped\n")
+    finally:
+        receiver.kill()
+        receiver.communicate()
 
 
 BAD_ARGUMENTS = [

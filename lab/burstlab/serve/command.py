@@ -38,7 +38,7 @@ Examples:
   burstlab serve --traces DIR --scale 4 --size 33
   burstlab serve --volumes 60 --per-instance 6 --instance-type t3.micro
   burstlab serve --as aws-check.json             as burstctl aws-check measured AWS
-  burstlab serve > lab.env &                     then: eval "$(cat lab.env)"
+  burstlab serve > lab.env &                     once it is not empty: eval "$(cat lab.env)"
   curl -s $AWS_ENDPOINT_URL/_lab/                the requests that control it, and their fields
 \b
 A fleet file:
