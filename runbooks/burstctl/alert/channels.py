@@ -47,8 +47,8 @@ _MAX_WAIT_S: Final = 5.0
 """How long Slack may ask a test message to wait."""
 
 _NOT_DELIVERED_PAGE: Final = "runbooks/AlertsNotDelivered.md"
-_DOCS_PAGE: Final = "docs/deploying.md"
-_RETRY: Final = "do what the message says, and run the test again"
+_TEST_PAGE: Final = "runbooks/TestAlert.md"
+_RETRY: Final = "run the test again; if it lasts, burstctl doctor checks the channel"
 _NO_STACK: Final = "no stack is deployed here"
 
 _Send: TypeAlias = Callable[[DoctorContext, str], Iterator[Finding]]
@@ -75,7 +75,7 @@ def judge_configuration(results: Sequence[CheckResult]) -> list[CheckResult]:
     if any(finding.verdict is not CheckStatus.SKIPPED for result in results for finding in result.findings):
         return list(results)
     fix = f"deploy a stack with recipients, or set {TOPIC_ARN} or {SLACK_WEBHOOK} for burstctl watch"
-    finding = broken("no alert channel is configured: nothing was sent", fix=fix, page=_DOCS_PAGE)
+    finding = broken("no alert channel is configured: nothing was sent", fix=fix, page=_TEST_PAGE)
     check = Check(name="channels", group=Group.ALERTS, run=lambda _: ())
     return [*results, CheckResult(check=check, findings=[finding])]
 
@@ -139,7 +139,7 @@ def send_to_chat(context: DoctorContext, alert_id: str) -> Iterator[Finding]:
     accepted = f"{_count(subscriptions)}; SNS accepted the message"
     if not any(is_confirmed(subscription) for subscription in subscriptions):
         fix = "add this topic to a channel in Amazon Q Developer in chat applications"
-        yield broken(f"{accepted}, and no chat channel receives it", subject=topic, fix=fix, page=_DOCS_PAGE)
+        yield broken(f"{accepted}, and no chat channel receives it", subject=topic, fix=fix, page=_TEST_PAGE)
         return
     look = (
         "look in the chat channel for two messages that begin with TEST: this one, and one that the notify"

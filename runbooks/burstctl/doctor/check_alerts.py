@@ -29,7 +29,8 @@ from burstwatch.wiring.settings import SLACK_WEBHOOK, TOPIC_ARN
 _PENDING_ARN: Final = "PendingConfirmation"
 _NO_TOPIC_MESSAGE: Final = f"no topic: {TOPIC_ARN} is not set, and no stack is deployed"
 _NOT_DELIVERED_PAGE: Final = "runbooks/AlertsNotDelivered.md"
-_DOCS_PAGE: Final = "docs/deploying.md"
+_TEST_PAGE: Final = "runbooks/TestAlert.md"
+_DEAD_LETTER_PAGE: Final = "runbooks/AlertsDeadLettered.md"
 
 _SLACK_HOSTS: Final = frozenset({"hooks.slack.com", "hooks.slack-gov.com"})
 _LOCAL_HOSTS: Final = frozenset({"localhost", "::1"})
@@ -126,7 +127,7 @@ def judge_subscriptions(
             "--notification-endpoint", "ADDRESS",
         )  # fmt: skip
         fix = "subscribe someone, or name recipients in the stage file and deploy"
-        yield broken("it has no recipients", subject=topic, fix=fix, commands=(subscribe,), page=_DOCS_PAGE)
+        yield broken("it has no recipients", subject=topic, fix=fix, commands=(subscribe,), page=_TEST_PAGE)
 
 
 def check_slack(context: DoctorContext) -> Iterator[Finding]:
@@ -233,11 +234,14 @@ def _check_secret(context: DoctorContext, secret: str) -> Finding:
         )
         fix = "create it, with the address of an incoming webhook in it"
         summary = f"the stack reads its webhook from the secret {secret}, which does not exist"
-        return broken(summary, fix=fix, commands=(create,), page=_DOCS_PAGE)
+        return broken(summary, fix=fix, commands=(create,), page=_DEAD_LETTER_PAGE)
     if response.get("DeletedDate") is not None:
         restore = context.aws_command("secretsmanager", "restore-secret", "--secret-id", secret)
         return broken(
-            f"the secret {secret} is being deleted", fix="keep it", commands=(restore,), page=_DOCS_PAGE
+            f"the secret {secret} is being deleted",
+            fix="keep it",
+            commands=(restore,),
+            page=_DEAD_LETTER_PAGE,
         )
     return ok(f"the stack's webhook is in the secret {secret}, which was not opened")
 

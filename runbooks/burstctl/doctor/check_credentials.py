@@ -44,7 +44,7 @@ def judge_credentials(caller: Caller, region: str, *, now_s: float) -> Finding:
     summary = f"{identity.arn} of account {identity.account}, in {region}"
     summary += f", by {caller.method}" if caller.method else ""
     if identity.arn.endswith(":root"):
-        fix = "use those of a user or a role: docs/permissions.md lists the few permissions that are needed"
+        fix = "use those of a user or a role: burstctl doctor then names each permission that they lack"
         return warning(f"{summary}: these are the root user's, who may do everything", fix=fix)
     if caller.expires_at is None:
         return ok(summary)

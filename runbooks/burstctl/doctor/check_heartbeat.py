@@ -35,9 +35,7 @@ def check_heartbeat(context: DoctorContext) -> Iterator[Finding]:
     watch_command = context.burstctl_command("watch")
     if not completed and not is_stack_ledger:
         summary = "no watch runs with this ledger: watch --once leaves no heartbeat"
-        yield skipped(
-            summary, fix=f"if one should run: {watch_command}, or deploy the stack (docs/deploying.md)"
-        )
+        yield skipped(summary, fix=f"if one should run: {watch_command}, or deploy the stack (cdk deploy)")
         return
     cadence = policy.cadence
     now_s = context.now_s()

@@ -15,7 +15,6 @@ from burstwatch.core.buckets.units import MIB
 from burstwatch.wiring.bootstrap import ledger_origin
 from burstwatch.wiring.settings import LedgerAddress, LedgerKind
 
-_DOCS_PAGE: Final = "docs/deploying.md"
 _MAX_HOLDS: Final = 5  # the screen is for faults; assess lists all holds
 
 
@@ -111,7 +110,6 @@ def _check_table(context: DoctorContext, address: LedgerAddress) -> Finding:
             return broken(
                 f"there is no table {address.name} in {context.region}",
                 fix="name the right one with --ledger dynamodb:TABLE, or deploy the stack that makes it",
-                page=_DOCS_PAGE,
             )
         return from_error(error)
     status = table.get("TableStatus")
@@ -125,7 +123,7 @@ def _check_table(context: DoctorContext, address: LedgerAddress) -> Finding:
             f"{address} is not protected against deletion: it is the only record of the original types of"
             " volumes"
         )
-        return warning(summary, fix="protect it", commands=(command,), page=_DOCS_PAGE)
+        return warning(summary, fix="protect it", commands=(command,))
     return ok(f"{address}, {status}")
 
 

@@ -35,7 +35,6 @@ ALLOWED_BY_CALL: Final = "allowed, as tried"
 ALLOWED_BY_SIMULATION: Final = "allowed by IAM's simulation, which ignores session and resource policies"
 ALLOWED_BY_DRY_RUN: Final = "allowed, according to a dry run"
 
-_PERMISSIONS_PAGE: Final = "docs/permissions.md"
 _ANY_VOLUME: Final = "vol-00000000000000000"
 _ANY_DATABASE: Final = "burstwatch-doctor"
 _LEDGER_WRITES: Final = (
@@ -68,9 +67,9 @@ class Permission:
         summary = f"{reason}; it is needed for {self.purpose}"
         match self.importance:
             case Importance.REQUIRED:
-                return broken(summary, subject=self.action, fix=fix, page=_PERMISSIONS_PAGE)
+                return broken(summary, subject=self.action, fix=fix)
             case Importance.RECOMMENDED:
-                return warning(summary, subject=self.action, fix=fix, page=_PERMISSIONS_PAGE)
+                return warning(summary, subject=self.action, fix=fix)
             case Importance.OPTIONAL:
                 return skipped(f"{reason}; without it {self.purpose}", subject=self.action, fix=fix)
 
@@ -179,7 +178,7 @@ READS_OF_KINDS: Final[Mapping[ResourceType, Sequence[tuple[Permission, Attempt]]
 
 
 def check_permissions(context: DoctorContext) -> Iterator[Finding]:
-    """Each permission of docs/permissions.md for operators; all at once, because each call may take long."""
+    """Each permission that operators need; all at once, because each call may take long."""
     parts = (
         _check_ledger_permissions,
         _check_policy_permissions,

@@ -12,6 +12,7 @@ from burstwatch.core.policy.policy import Policy, PolicyError
 from burstwatch.core.text import format_instant
 
 _REJECTED_PAGE: Final = "runbooks/PolicyRejected.md"
+_REFUSED_PAGE: Final = "runbooks/FlipRefused.md"
 _MAX_FAULTS: Final = 10  # more are usually one mistake; `burstctl policy check` lists all
 _NEARLY_FULL: Final = 0.9  # a policy that grows further would be refused at the next push
 
@@ -87,7 +88,7 @@ def judge_stack_policy(
             subject="mode.opt_in_tag",
             fix="write the stack's tag into the policy, or deploy with this one: IAM's condition is it",
             commands=("cdk deploy",),
-            page="docs/deploying.md",
+            page=_REFUSED_PAGE,
         )
 
 

@@ -12,7 +12,7 @@ from burstwatch.adapters.policy.deployments import DEPLOYMENTS_PATH, Deployment,
 from burstwatch.wiring.settings import parse_ledger
 
 NO_STACK_MESSAGE: Final = "no stack is deployed in this account and region"
-_DOCS_PAGE: Final = "docs/deploying.md"
+_UNINSTALL_PAGE: Final = "runbooks/Uninstall.md"
 _NAMES_PAGE: Final = "runbooks/README.md"
 _SILENT_PAGE: Final = "runbooks/WatchdogSilent.md"
 _EXPECTED_SCHEDULES: Final = 2  # the sweep and the focus; see infra/schedule.py
@@ -42,13 +42,14 @@ def check_stack(context: DoctorContext) -> Iterator[Finding]:
     stacks = context.stacks()
     if not stacks.results:
         yield skipped(
-            NO_STACK_MESSAGE, fix=f"cdk deploy makes one; a watch from a shell needs none ({_DOCS_PAGE})"
+            NO_STACK_MESSAGE,
+            fix="cdk deploy, in a checkout of burstwatch, makes one; a watch from a shell needs none",
         )
         return
     for result in stacks.results:
         if isinstance(result, DeploymentError):
             problem = result.problem
-            yield broken(problem.cause, fix=problem.fix, page=_DOCS_PAGE)
+            yield broken(problem.cause, fix=problem.fix)
     stack = stacks.active
     if stack is None:
         return
@@ -139,10 +140,12 @@ def judge_unknown_stack(stack: Deployment, *, topic: str, table: str) -> Finding
         return warning(
             f"{summary}: it was removed; still there: {table}",
             fix=f"{fix}; keep the table for a new deployment (ExistingLedger; with the CDK, ledger)",
-            page=_DOCS_PAGE,
+            page=_UNINSTALL_PAGE,
         )
     return warning(
-        f"{summary}, and neither its topic nor its ledger is there: it was removed", fix=fix, page=_DOCS_PAGE
+        f"{summary}, and neither its topic nor its ledger is there: it was removed",
+        fix=fix,
+        page=_UNINSTALL_PAGE,
     )
 
 
@@ -154,9 +157,7 @@ def judge_status(name: str, status: str, flip_ability: str) -> Finding:
     if status.endswith("_IN_PROGRESS"):
         return warning(summary, fix="wait until it is done, then run this again")
     if "ROLLBACK" in status:
-        return warning(
-            f"{summary}: the last update was rolled back", fix="deploy again (cdk deploy)", page=_DOCS_PAGE
-        )
+        return warning(f"{summary}: the last update was rolled back", fix="deploy again (cdk deploy)")
     return ok(summary)
 
 
@@ -337,7 +338,7 @@ def judge_alarms(
         yield ok(f"{quiet} of {len(alarms)} are quiet")
     else:
         fix = "deploy again; without alarms, a silent watchdog goes unnoticed"
-        yield warning(f"{stack} has no alarm", fix=fix, commands=("cdk deploy",), page=_DOCS_PAGE)
+        yield warning(f"{stack} has no alarm", fix=fix, commands=("cdk deploy",), page=_SILENT_PAGE)
 
 
 def _page_of(alarm: str, stack: str) -> str | None:

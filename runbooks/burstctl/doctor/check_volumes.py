@@ -214,7 +214,7 @@ def check_tags(context: DoctorContext) -> Iterator[Finding]:
         yield warning(
             fault,
             subject=format_id_and_name(volume),
-            fix="correct the tag; docs/burstctl.md has the values that count",
+            fix="correct the tag, as the message says",
         )
     if len(tag_faults) > _MAX_FINDINGS:
         assess_command = context.burstctl_command("assess", "--all", "--json")
@@ -251,9 +251,7 @@ def judge_opt_in(volumes: Iterable[Volume], policy: Policy, *, flips: bool | Non
         yield skipped(f"{summary}: no stack is known that would flip them", fix=fix)
     elif not flips:
         fix = "if flips are wanted, write flips: true into the stage file and deploy"
-        yield warning(
-            f"{summary}, and the stack was deployed without flips", fix=fix, page="docs/deploying.md"
-        )
+        yield warning(f"{summary}, and the stack was deployed without flips", fix=fix, page=_REFUSED_PAGE)
     else:
         yield ok(f"{summary}: flipped before they are empty")
     unmodifiable = [volume for volume in opted_in if volume.managed_by or volume.multi_attach_enabled]

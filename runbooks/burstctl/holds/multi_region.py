@@ -128,7 +128,7 @@ def check_can_hold(context: CommandContext) -> None:
         raise UnreachableWatchdogError(
             f"nothing was held: no stack and no ledger in {context.services.location.region}",
             fix="--region NAME, --region all, or --ledger sqlite:PATH (that of a watch on this machine);"
-            " for a watch in a container, run this in the container (docs/container.md)",
+            " for a watch in a container, run this in the container",
         )
 
 

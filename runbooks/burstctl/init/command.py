@@ -287,4 +287,4 @@ def _warn_of_unknown(regions: Sequence[str]) -> None:
 def _describe_result(answers: Answers, directory: Path) -> str:
     files = ", ".join(display_path(directory / name) for name in (STAGE_FILE, POLICY_FILE))
     commands = [f"  {command}" for command in next_commands(answers, directory)]
-    return "\n".join([f"wrote {files}", "next, in a checkout that is set up (docs/deploying.md):", *commands])
+    return "\n".join([f"wrote {files}", "next, in a checkout that is set up (make setup):", *commands])

@@ -12,8 +12,8 @@ from burstwatch.core.policy.policy import VERSION, Mode, Policy
 STAGE_FILE: Final = "stage.yaml"
 POLICY_FILE: Final = "policy.yaml"
 _STAGE_HEAD: Final = """\
-# A deployment of burstwatch: cdk deploy --all -c stage=FILE, in a checkout
-# docs/deploying.md explains every key. What is left out has its default."""
+# A deployment of burstwatch: cdk deploy --all -c stage=FILE, in a checkout,
+# whose docs/deploying.md explains every key. What is left out has its default."""
 _STAGE_TAIL: Final = """\
 # account: "123456789012"  # refuse to deploy anywhere else
 # tags: {owner: TEAM}  # on every resource of the stack

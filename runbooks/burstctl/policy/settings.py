@@ -29,7 +29,12 @@ _UNITS: Final[Mapping[Callable[[str], Any], str]] = {
 _RESOURCES_COMMENT: Final = (
     "Which kinds of resources are watched, and the thresholds of those that differ from gp2."
 )
-_WINDOWS_COMMENT: Final = "Named periods in which volumes are kept flipped (docs/reference/policy.md)."
+_WINDOWS_COMMENT: Final = (
+    "Named periods in which volumes are kept flipped, such as"
+    " {backup: {cron: 0 22 * * fri, duration: 8h, zone: Europe/Berlin}}. A window has cron and duration, or"
+    " from and to, or neither and is started by hand. where and size_gib select volumes, as the tag"
+    " burstwatch:window does."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,7 +80,7 @@ def read_page(name: str) -> str:
     """The page in Markdown; a link to another page becomes the command that shows it."""
     text = _ANCHOR_PATTERN.sub("", _DIRECTIVE_PATTERN.sub("", _read(name)))
     text = _PAGE_LINK_PATTERN.sub(_describe_page_link, text)
-    text = _FILE_LINK_PATTERN.sub(r"\g<text> (\g<path>)", text)
+    text = _FILE_LINK_PATTERN.sub(r"\g<text> (\g<path> in the repository)", text)
     return _SECTION_LINK_PATTERN.sub(r"\g<text>", text).rstrip("\n")
 
 

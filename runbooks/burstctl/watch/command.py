@@ -65,7 +65,7 @@ class _IntervalType(click.ParamType[timedelta]):
         ("burstctl watch --once --exit-zero", "everything now, once: for a scheduler"),
         ("burstctl watch --json >> burstwatch.jsonl", "a line of JSON for each pass"),
         ("burstctl watch --slack-webhook-file ~/.slack-webhook", "alerts to a Slack channel as well"),
-        ("burstctl watch --metrics-port 9417", "metrics for Prometheus (docs/prometheus.md)"),
+        ("burstctl watch --metrics-port 9417", "metrics for Prometheus at http://127.0.0.1:9417/metrics"),
     ),
     page="runbooks/README.md",
     without=(),
