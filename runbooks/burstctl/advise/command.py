@@ -116,8 +116,8 @@ def advise(
         if _is_empty(report):
             print_info(f"no volume to advise on in {report.region}")
         report.selection.print_failures(report.region)
-        if not (options.json or as_csv or iac):
-            _print_next(options, report)
+        if not (options.json or as_csv):
+            _print_next(options, report, has_definitions=iac is not None)
         return _exit_code(report)
 
 
@@ -144,8 +144,8 @@ def _advise_regions(
     reads.print_problems({report.region: report.selection.failures for report in reports})
     for report in reports:
         replace(report.selection, failures=[]).print_failures(report.region)
-    if not (options.json or as_csv or iac):
-        _print_next(options, *reports)
+    if not (options.json or as_csv):
+        _print_next(options, *reports, has_definitions=iac is not None)
     return reads.exit_code(_exit_code)
 
 
@@ -158,7 +158,7 @@ def _is_empty(report: AdviceReport) -> bool:
     return not (report.advice or report.selection.has_failed or report.selection.unsuited)
 
 
-def _print_next(options: Options, *reports: AdviceReport) -> None:
+def _print_next(options: Options, *reports: AdviceReport, has_definitions: bool) -> None:
     """Print the commands about the first volume that should be moved, else where there may be one."""
     moves = [
         (advice, report)
@@ -171,7 +171,7 @@ def _print_next(options: Options, *reports: AdviceReport) -> None:
         advice, report = min(moves, key=lambda move: move[0].urgency)
         if options.has_several_regions:
             region_options = replace(options, region=report.region)
-        commands = _commands_about(advice, is_shown_in_full=_has_paragraphs(report))
+        commands = _commands_about(advice, is_shown_in_full=has_definitions or _has_paragraphs(report))
     elif unsuited := [volume_id for report in reports for volume_id in report.selection.unsuited]:
         commands = [["which", unsuited[0]]]
     elif advised := [advice.volume.volume_id for report in reports for advice in report.advice]:

@@ -1,6 +1,7 @@
 """``burstctl alert``: whether an alert reaches people."""
 
 import os
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,7 +12,7 @@ import click
 from burstctl.alert.channels import channel_checks, judge_configuration
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, common_options
-from burstctl.cli.output import print_info, print_output, to_json
+from burstctl.cli.output import print_info, print_next, print_output, to_json
 from burstctl.cli.progress import ProgressBar
 from burstctl.cli.styled_text import render_styled
 from burstctl.doctor.context import DoctorContext
@@ -77,4 +78,6 @@ def alert(options: Options, *, is_test: bool) -> ExitCode:
         context.close()
     print_output(to_json(document) if options.json else render_styled(to_lines(results)))
     print_info(f"alert {alert_id}: {describe_totals(results)}")
+    if not options.json:
+        print_next([shlex.join(["burstctl", "doctor", *options.repeated])])
     return exit_code_of_findings(all_findings(results), exit_zero=options.exit_zero)

@@ -1,6 +1,7 @@
 """``burstctl aws-check``: measures in your own account what AWS does not document."""
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -28,7 +29,7 @@ from burstctl.cli.atomic_file import check_writable, exclusive_lock, write_atomi
 from burstctl.cli.confirm import confirm, require_terminal_or_yes
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, common_options
-from burstctl.cli.output import print_error, print_info, print_output, to_json
+from burstctl.cli.output import print_error, print_info, print_next, print_output, to_json
 from burstctl.cli.signals import StopSignal
 from burstctl.cli.text_layout import lay_out, text_columns, wrap_hanging
 from burstctl.context.stacks import open_aws_session
@@ -117,6 +118,7 @@ def aws_check(
         plan = Plan(facts=facts)
         document = plan_document(plan, ceiling_usd=values["ceiling_usd"])
         print_output(to_json(document) if options.json else render_list(plan))
+        _print_next(options, ["--dry-run"])
         return ExitCode.OK
     if (resume and (only or only_clean_up)) or (only_clean_up and only):
         raise click.UsageError(
@@ -239,9 +241,28 @@ def _corrected_clock(ahead_s: float) -> Callable[[], float]:
     return lambda: time.time() + ahead_s
 
 
-def _show_plan(request: _CheckRequest, plan: Plan) -> ExitCode:
+def _print_next(options: Options, arguments: Sequence[str]) -> None:
+    if not options.json:
+        print_next([shlex.join(["burstctl", "aws-check", *arguments, *options.repeated])])
+
+
+def _plan_options(request: _CheckRequest) -> list[str]:
+    """The options with which a run does what a dry run has shown."""
+    names = [fact.name for fact in request.facts] if len(request.facts) < len(FACTS) else []
+    ceiling = f"{request.ceiling_usd:g}" if request.ceiling_usd != DEFAULT_CEILING_USD else None
+    values = {"--report": request.report, "--subnet": request.subnet, "--ceiling": ceiling}
+    return [
+        *(word for name in names for word in ("--only", name)),
+        *(word for name, value in values.items() if value for word in (name, str(value))),
+        *(["--with-account"] if request.with_account else []),
+    ]
+
+
+def _show_plan(request: _CheckRequest, plan: Plan, *, is_resumed: bool = False) -> ExitCode:
     document = plan_document(plan, ceiling_usd=request.ceiling_usd)
     print_output(to_json(document) if request.options.json else render_plan(plan))
+    if request.dry_run:
+        _print_next(request.options, ["--resume"] if is_resumed else _plan_options(request))
     return ExitCode.OK if request.dry_run or request.options.exit_zero else ExitCode.REFUSED
 
 
@@ -279,7 +300,7 @@ def _resume_run(context: _CheckContext) -> ExitCode:
         _check_account(context, run)
         facts = choose_facts(FACTS, run.unanswered) if run.unanswered else []
         if request.dry_run:
-            return _show_plan(request, Plan(facts=facts, region=context.region))
+            return _show_plan(request, Plan(facts=facts, region=context.region), is_resumed=True)
         require_terminal_or_yes(assumes_yes=request.assumes_yes)
         if run.remaining:
             context.log(f"removing what run {run.run_id} has left, then going on with it")

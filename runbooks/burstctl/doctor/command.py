@@ -1,21 +1,23 @@
 """``burstctl doctor``: what is wrong with the set-up itself, and how to fix it."""
 
 import os
+import shlex
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, common_options
-from burstctl.cli.output import print_info, print_output, to_json
+from burstctl.cli.output import print_info, print_next, print_output, to_json
 from burstctl.cli.progress import ProgressBar
 from burstctl.cli.styled_text import render_styled
 from burstctl.doctor.context import DoctorContext
 from burstctl.doctor.finding import exit_code_of_findings
 from burstctl.doctor.json import all_findings, to_document
-from burstctl.doctor.runner import run_checks
-from burstctl.doctor.text import describe_totals, to_lines
+from burstctl.doctor.runner import CheckResult, run_checks
+from burstctl.doctor.text import URGENT, describe_totals, to_lines
 from burstwatch.core.text import format_count
 
 
@@ -50,7 +52,18 @@ def doctor(options: Options) -> ExitCode:
         context.close()
     print_output(to_json(document) if options.json else render_styled(to_lines(results)))
     print_info(f"{describe_totals(results)}; {_describe_effort(context)}")
+    if not options.json:
+        print_next([shlex.join(["burstctl", *_next_command(results), *options.repeated])])
     return exit_code_of_findings(all_findings(results), exit_zero=options.exit_zero)
+
+
+def _next_command(results: Sequence[CheckResult]) -> list[str]:
+    """The page about the first fault that has one, else the same again; without a fault, the fleet."""
+    urgent = [finding for finding in all_findings(results) if finding.verdict in URGENT]
+    if not urgent:
+        return ["assess"]
+    pages = [Path(finding.page).stem for finding in urgent if finding.page]
+    return ["runbook", pages[0]] if pages else ["doctor"]
 
 
 def _describe_effort(context: DoctorContext) -> str:

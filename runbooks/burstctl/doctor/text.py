@@ -26,7 +26,7 @@ _VERDICT_STYLES: Final = {
     CheckStatus.OK: "green",
     CheckStatus.SKIPPED: "dim",
 }
-_URGENT: Final = (CheckStatus.BROKEN, CheckStatus.WARNING)
+URGENT: Final = (CheckStatus.BROKEN, CheckStatus.WARNING)
 # layout: the columns of a line, and how much of a long text or list is shown
 _LABEL_COLUMNS: Final = 9
 _NAME_COLUMNS: Final = 15
@@ -51,12 +51,12 @@ def to_lines(results: Sequence[CheckResult]) -> list[_Line]:
     """Everything, in lines of at most 80 columns but for what is to be pasted, such as a long path."""
     merged = _merge(results)
     lines: list[_Line] = []
-    for verdict in _URGENT:
+    for verdict in URGENT:
         for item in merged:
             if item.finding.verdict is verdict:
                 lines += [*_urgent_lines(item), _styled("")]
     groups = {item.check.name: str(item.check.group) for item in results}
-    not_urgent = [item for item in merged if item.finding.verdict not in _URGENT]
+    not_urgent = [item for item in merged if item.finding.verdict not in URGENT]
     for group, members in groupby(not_urgent, key=lambda item: groups[item.checks[0]]):
         lines += [_styled(group.capitalize(), "bold", len(group))]
         lines += [line for item in members for line in _other_lines(item)]

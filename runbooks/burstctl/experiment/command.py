@@ -1,6 +1,7 @@
 """``burstctl experiment``: measures undocumented behaviour with one of your volumes."""
 
 import os
+import shlex
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from burstctl.cli.options import (
     ResourceName,
     common_options,
 )
-from burstctl.cli.output import print_error, print_failures, print_info, print_output, to_json
+from burstctl.cli.output import print_error, print_failures, print_info, print_next, print_output, to_json
 from burstctl.cli.signals import StopSignal
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, open_modifying
@@ -34,6 +35,8 @@ from burstctl.experiment.runner import ExperimentRunner
 from burstctl.experiment.stages import describe_resume, describe_stage
 from burstctl.experiment.waiting import MAX_SLEEP_S, Interrupted, Waiter
 from burstctl.flip.command import TargetType
+from burstwatch.core.durations import format_duration_literal
+from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import can_burst
 from burstwatch.core.errors import BurstwatchError, Problem
 from burstwatch.core.text import format_duration
@@ -148,9 +151,11 @@ def _start(context: CommandContext, store: JournalStore, request: ExperimentRequ
     if preflight.datapoints.failures:
         return ExitCode.FAILED
     if is_refused:
+        _print_next(context, "explain", request.volume_id)
         return ExitCode.OK if context.options.exit_zero else ExitCode.REFUSED
     if request.dry_run:
         print_info("a dry run: nothing was modified, nothing was recorded")
+        _print_next(context, "experiment", "credit-reset", request.volume_id, *_plan_options(request))
         return ExitCode.OK
     question = f"May {request.volume_id} lose its burst for this experiment? Start?"
     if not confirm(question, assumes_yes=request.assumes_yes):
@@ -172,6 +177,22 @@ def _start(context: CommandContext, store: JournalStore, request: ExperimentRequ
         journal = _new_journal(context, store, request, preflight)
         store.save(journal)
         return _run(context, store, journal)
+
+
+def _print_next(context: CommandContext, *command: str) -> None:
+    if not context.options.json:
+        print_next([shlex.join(["burstctl", *command, *context.options.repeated])])
+
+
+def _plan_options(request: ExperimentRequest) -> list[str]:
+    """The options with which a run does what a dry run has shown."""
+    values = {
+        "--to": request.target if request.target is not VolumeType.IO1 else None,
+        "--away": request.min_away and format_duration_literal(request.min_away),
+        "--report": request.report,
+    }
+    options = [word for name, value in values.items() if value for word in (name, str(value))]
+    return [*options, *(["--tell-id"] if request.includes_volume_id else [])]
 
 
 def _resume(
@@ -257,6 +278,7 @@ def _show_result(context: CommandContext, result: ExperimentResult) -> None:
         print_output(lay_out(*describe_conclusion(result)))
     if result.conclusion is not None:
         print_info(f"the report, safe to share: {journal.report}")
+        _print_next(context, "history", journal.volume_id)
 
 
 def _find_open_journal(context: CommandContext, store: JournalStore, volume_id: str) -> Journal | None:

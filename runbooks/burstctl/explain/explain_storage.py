@@ -37,8 +37,9 @@ def _explain(context: CommandContext, report: PassReport, collector: Collector) 
 
 
 def _next_commands(explanation: StorageExplanation) -> list[list[str]]:
+    resource_id = explanation.resource.resource_id
     has_entries = any(bucket.entries for bucket in explanation.buckets)
-    return [["history", explanation.resource.resource_id]] if has_entries else []
+    return [["which", resource_id], *([["history", resource_id]] if has_entries else [])]
 
 
 STORAGE_EXPLAINER: Final = Explainer(

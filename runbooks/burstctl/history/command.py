@@ -96,7 +96,8 @@ def history(name: str, options: Options, *, last: timedelta | None) -> ExitCode:
     It reads the ledger, so it works for deleted resources too. AWS is called only if RESOURCE is not an ID,
     or if the ledger does not know it.
 
-    Exits 1 if the resource does not exist, or if the ledger's state of it cannot be read.
+    Exits 1 if there is no resource with this ID, or if the ledger's state of it cannot be read, 2 if no
+    resource has this name.
     """
     with open_readonly(options, needs_policy=False) as context:
         volume = resolve_resource(context, name)
@@ -112,8 +113,7 @@ def history(name: str, options: Options, *, last: timedelta | None) -> ExitCode:
         print_holds(recorded.holds, recorded.now_s, {volume})
         if not is_known:
             return _explain_absence(context, volume, last)
-        if not options.json:
-            print_next([shlex.join(["burstctl", "explain", volume, *options.repeated])])
+        _print_next(context, "explain", volume)
         return ExitCode.FAILED if recorded.is_unread else ExitCode.OK
 
 
@@ -121,16 +121,23 @@ def _explain_absence(context: CommandContext, resource_id: str, last: timedelta 
     """Say why there is nothing to show: nothing happened, or the resource does not exist."""
     if last is not None and read_history(context.services.ledger, resource_id):
         print_info(f"{resource_id}: no event in the last {format_duration_literal(last)}, only earlier ones")
+        _print_next(context, "history", resource_id)
         return ExitCode.OK
     resource, missing, failures = _look_up(context, resource_id)
     if resource is not None:
         print_info(f"{format_id_and_name(resource)}: the ledger has no event, flip or alert for it")
+        _print_next(context, "explain", resource_id)
         return ExitCode.OK
     if not missing:
         noun = type_of_id(resource_id).noun
         print_info(f"the ledger does not know {resource_id}; whether the {noun} exists is not known")
     print_failures(failures, missing=missing, region=context.services.location.region)
     return ExitCode.FAILED
+
+
+def _print_next(context: CommandContext, command: str, resource_id: str) -> None:
+    if not context.options.json:
+        print_next([shlex.join(["burstctl", command, resource_id, *context.options.repeated])])
 
 
 def _look_up(

@@ -3,6 +3,7 @@
 import os
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -11,7 +12,7 @@ import click
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, CommandGroup, Options, common_options
 from burstctl.cli.output import print_error, print_info, print_next, print_output, print_warning, to_json
-from burstctl.cli.text_layout import text_columns
+from burstctl.cli.text_layout import lay_out, text_columns
 from burstctl.context.active_policy import (
     FILE_ARGUMENT,
     POLICY_OPTION,
@@ -98,14 +99,12 @@ def check(file: Path | None, options: Options, *, stack_name: str | None) -> Exi
         print_output("\n".join(map(_with_excerpt, faults)))
         print_error(Problem(f"{source.location} has {count}", "correct the lines above and check again"))
     else:
-        print_output(f"{source.location}: OK")
+        print_output(lay_out(f"{source.location}: OK"))
+        commands = [["policy", "show"]]
         if file is not None:
-            print_next(
-                [
-                    shlex.join(["burstctl", "backtest", "--policy", str(file)]),
-                    shlex.join(["burstctl", "policy", "push", str(file)]),
-                ]
-            )
+            commands = [["backtest", "--policy", str(file)], ["policy", "push", str(file)]]
+        context_options = replace(options, policy=None if file else options.policy).repeated
+        print_next(shlex.join(["burstctl", *command, *context_options]) for command in commands)
     return ExitCode.USAGE if faults else ExitCode.OK
 
 

@@ -1,13 +1,14 @@
 """Putting a policy in force in a deployed stack, and taking it back: check, show, ask, write."""
 
 import re
+import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from burstctl.cli.confirm import confirm, require_terminal_or_yes
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Options
-from burstctl.cli.output import print_error, print_info, print_output, to_json
+from burstctl.cli.output import print_error, print_info, print_next, print_output, to_json
 from burstctl.cli.text_layout import text_columns, wrap_hanging
 from burstctl.context.active_policy import FilePolicySource
 from burstctl.context.operator_identity import name_operator
@@ -189,7 +190,18 @@ def _apply(options: Options, request: PushRequest, change: _PolicyChange) -> Exi
         print_info(_describe_next_steps(change))
     if options.json:
         print_output(to_json(_document(change, request)))
+    else:
+        print_next([_next_command(options, request, change)])
     return ExitCode.OK
+
+
+def _next_command(options: Options, request: PushRequest, change: _PolicyChange) -> str:
+    """After a dry run, the command that does what it shows; otherwise the one that shows what is in force."""
+    command = ["show"]
+    if request.dry_run and change.is_needed:
+        command = ["push", "--withdraw" if request.source is None else str(request.source.path)]
+    stack = ["--stack", request.stack] if request.stack else []
+    return shlex.join(["burstctl", "policy", *command, *stack, *replace(options, policy=None).repeated])
 
 
 def _write_change(change: _PolicyChange) -> _PolicyChange:

@@ -365,7 +365,9 @@ def test_it_fits_80_columns_and_what_is_broken_comes_first(cli, lab):
     assert marks.index("WARNING") > max(index for index, mark in enumerate(marks) if mark == "BROKEN")
     assert marks.index("ok") > max(index for index, mark in enumerate(marks) if mark == "WARNING")
     assert re.fullmatch(
-        r"2 broken, 1 warning, \d+ ok, \d+ skipped; \d+ calls to AWS, \d+ metrics read\n", result.err
+        r"2 broken, 1 warning, \d+ ok, \d+ skipped; \d+ calls to AWS, \d+ metrics read\n"
+        r"next: burstctl runbook TelemetryGap\n",
+        result.err,
     )
 
 
