@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from burstctl.cli.exit_codes import ExitCode, exit_code_of_error
-from burstctl.cli.options import Options, common_options, write_examples
+from burstctl.cli.options import Options, common_options, reject_empty_values, write_examples
 from burstctl.cli.output import (
     describe_error,
     prepare_streams,
@@ -89,6 +89,10 @@ class _LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        reject_empty_values(self, ctx, args)
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -105,8 +105,41 @@ class RegionName(click.ParamType[str]):
 
     name = "region"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not str(value).strip(" ,"):
+            self.fail(_empty_problem(param, ctx), param, ctx)
         return str(value).strip().lower()
+
+
+def reject_empty_values(command: click.Command, ctx: click.Context, arguments: Sequence[str]) -> None:
+    """Refuse an empty name or path: otherwise it means none, or the present folder.
+
+    Raises:
+        click.BadParameter: with the option or argument.
+    """
+    if ctx.resilient_parsing:
+        return
+    values, _, _ = command.make_parser(ctx).parse_args(list(arguments))
+    for param in command.params:
+        value = values.get(param.name or "")
+        is_free_text = isinstance(param.type, click.Path) or param.type is click.STRING
+        if is_free_text and any(not text.strip() for text in _texts_of(value)):
+            raise click.BadParameter(_empty_problem(param, ctx), ctx, param)
+
+
+def _texts_of(value: Any) -> list[str]:
+    """The texts given for a parameter that is repeatable or not."""
+    values = value if isinstance(value, list | tuple) else [value]
+    return [text for text in values if isinstance(text, str)]
+
+
+def _empty_problem(param: click.Parameter | None, ctx: click.Context | None) -> Problem:
+    if param is None or ctx is None:
+        return Problem("it is empty")
+    metavar = param.make_metavar(ctx).strip("[]{}.")
+    suffix = f" after {param.opts[0]}" if isinstance(param, click.Option) else ""
+    leave_out = "" if param.required else ", or leave it out"
+    return Problem("it is empty", f"write {metavar}{suffix}{leave_out}")
 
 
 _COMMON_OPTIONS: Final = (
@@ -206,6 +239,10 @@ class Command(click.Command):
             if isinstance(option, click.Option):
                 option.hidden = option.hidden or option.name in without
                 option.help = texts.get(option.name or "", option.help)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        reject_empty_values(self, ctx, args)
+        return super().parse_args(ctx, args)
 
     def require_multi_region_support(self) -> None:
         """Refuse several regions where only one makes sense.

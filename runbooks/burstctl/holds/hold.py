@@ -77,7 +77,8 @@ def hold(
     ledger, this cannot be checked, or the region has neither a stack nor a ledger. A watch that was started
     with another --ledger is not held.
 
-    Exits 1 if a resource does not exist, or if the hold was not placed in some region.
+    Exits 1 if there is no resource with an ID, or if the hold was not placed in some region, 2 if no resource
+    has a name.
     """
     if bool(resources) == everything:
         raise click.UsageError(

@@ -1,11 +1,23 @@
 """A word that is wrong gets a suggestion, and a command the options that apply to it."""
 
 import re
+from datetime import timedelta
 
 import pytest
 
 from burstctl.cli.options import Command
-from support.cli_session import add_calm, add_critical, every_command, run_on_terminal, start_lab
+from burstlab.model.database import LabDatabase
+from support.cli_session import (
+    INSTANCE,
+    START,
+    add_calm,
+    add_critical,
+    add_lab_instance,
+    add_lab_volume,
+    every_command,
+    run_on_terminal,
+    start_lab,
+)
 
 NARROW = 60
 
@@ -148,18 +160,115 @@ def test_last_replaces_days_which_is_still_accepted(cli, lab, command):
     assert "--days" not in help_text
 
 
-@pytest.mark.parametrize("command", ["assess", "advise", "explain", "flip"])
-def test_output_fits_a_terminal_of_60_columns(cli, command):
-    arguments = {"explain": ["ci-7"], "flip": ["ci-7", "--dry-run"]}.get(command, [])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["assess"],
+        ["advise"],
+        ["advise", "ci-7"],
+        ["explain", "ci-7"],
+        ["flip", "ci-7", "--dry-run"],
+        ["backtest", "--last", "1d"],
+        ["simulate", INSTANCE],
+        ["policy", "check"],
+    ],
+    ids=" ".join,
+)
+def test_output_fits_a_terminal_of_60_columns(cli, arguments):
     with start_lab(cli) as lab:
-        add_critical(lab, "ci-7")
+        add_lab_instance(lab, instance_type="m5.large", instance_id=INSTANCE)
+        add_lab_volume(
+            lab, load="steady:900", size_gib=100, name="ci-7", instance_id=INSTANCE, minutes=2 * 24 * 60
+        )
         add_calm(lab, "web-1")
 
-        sent = run_on_terminal(cli, command, *arguments, width=NARROW)
+        sent = run_on_terminal(cli, *arguments, width=NARROW)
 
     lines = re.sub(r"\x1b\[[0-9;]*m", "", sent).splitlines()
     assert lines
     assert [line for line in lines if len(line) > NARROW] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "following"),
+    [
+        (["history", "web-1"], "burstctl explain VOLUME"),
+        (["explain", "db:orders"], "burstctl which db:orders"),
+        (["advise", "web-1", "--iac", "cdk"], "burstctl flip VOLUME"),
+        (["alert", "--test"], "burstctl doctor"),
+        (["doctor"], "burstctl assess"),
+        (["policy", "check"], "burstctl policy show"),
+        (["experiment", "credit-reset", "web-1", "--dry-run", "--away", "1h"], "burstctl explain VOLUME"),
+        (["aws-check", "--list"], "burstctl aws-check --dry-run"),
+        (
+            ["aws-check", "--dry-run", "--only", "zone-filter", "--ceiling", "0.5"],
+            "burstctl aws-check --only zone-filter --ceiling 0.5",
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_an_output_ends_with_the_next_command(cli, lab, arguments, following):
+    lab.fleet.databases.add(LabDatabase(identifier="orders", starts_at=START - timedelta(days=2)))
+    volume_id = add_calm(lab, "web-1", minutes=2 * 24 * 60)
+
+    result = cli.run(*arguments)
+
+    [line] = [line for line in result.err.splitlines() if line.startswith("next: ")]
+    assert line.startswith(f"next: {following.replace('VOLUME', volume_id)}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "param", "fix"),
+    [
+        (["assess", "--region", ""], "--region", "write NAME after --region, or leave it out"),
+        (["assess", "--region", " , "], "--region", "write NAME after --region, or leave it out"),
+        (["--profile", "", "assess"], "--profile", "write NAME after --profile, or leave it out"),
+        (["assess", "--ledger", " "], "--ledger", "write KIND:NAME after --ledger, or leave it out"),
+        (["assess", "--policy", ""], "--policy", "write FILE after --policy, or leave it out"),
+        (["plot", "ci-7", "--to", ""], "--to", "write FILE after --to, or leave it out"),
+        (
+            ["watch", "--once", "--topic-arn", ""],
+            "--topic-arn",
+            "write ARN after --topic-arn, or leave it out",
+        ),
+        (["policy", "check", ""], "[FILE]", "write FILE, or leave it out"),
+        (["window", "start", ""], "NAME", "write NAME"),
+    ],
+)
+def test_an_empty_value_is_refused_with_the_name_of_its_option(cli, lab, arguments, param, fix):
+    result = cli.run(*arguments)
+
+    assert (result.code, result.out) == (2, "")
+    assert result.err.splitlines() == [f"error: Invalid value for '{param}': it is empty.", f"  fix: {fix}"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["assess"],
+        ["explain"],
+        ["history"],
+        ["flip", "--dry-run"],
+        ["hold", "--for", "1h", "--reason", "x"],
+        ["release"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_an_unknown_name_is_a_usage_error_and_an_unknown_id_a_failure(cli, lab, arguments):
+    add_calm(lab)
+    cli.run("watch", "--once")  # a hold needs a ledger
+
+    by_name, by_id = (cli.run(*arguments, name) for name in ("nope", "vol-0123456789abcdef9"))
+
+    assert by_name.code == 2
+    assert by_id.code == (0 if arguments == ["release"] else 1)
+
+
+def test_the_help_of_hold_and_history_has_the_code_of_an_unknown_name_and_id(cli):
+    for command in ("hold", "history"):
+        text = " ".join(cli.run(command, "--help").out.split())
+        assert "Exits 1 if there is no resource with" in text
+        assert "2 if no resource has" in text
 
 
 def test_explain_has_weight_and_colour_on_a_terminal(cli):
