@@ -14,8 +14,8 @@ from burstlab.main import COMMANDS, main
 from burstlab.model.fleet_file import FleetFileError, make_mixed_volumes, make_recorded_volumes, read_fleet
 from burstlab.model.loads.load import NAMED_LOADS
 from burstlab.model.loads.load_parser import TRACES_DIRECTORY
-from support.lab_start import START
 from burstwatch.adapters.notify.slack_webhook import SlackWebhook
+from support.lab_start import START
 
 BURSTLAB = [sys.executable, "-c", "from burstlab.main import main; main()"]
 
