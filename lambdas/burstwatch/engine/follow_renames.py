@@ -5,14 +5,23 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
+from burstwatch.core.assessment.assess_resource import METRIC_LATENESS_S, NO_METRIC_AFTER_S
 from burstwatch.core.assessment.resource import AdvisedResource, lasting_id_of
+from burstwatch.core.buckets.series import Series
 from burstwatch.core.ledger.flip_state import WATCHDOG
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.rds.db_instance import DbInstance
-from burstwatch.core.resource_type import resource_id_in
+from burstwatch.core.resource_type import DATABASE_PREFIX, resource_id_in
+from burstwatch.core.watch.due_buckets import DueBucket, buckets_of
 from burstwatch.core.watch.missing_volume import drop_state
-from burstwatch.core.watch.renamed_database import find_renamed, move_holds, new_state_of, plan_moves
+from burstwatch.core.watch.renamed_database import (
+    find_renamed,
+    move_holds,
+    new_state_of,
+    plan_moves,
+    with_resource_id,
+)
 from burstwatch.engine.pass_state import WatchPass
 from burstwatch.engine.resource_readers import find_databases_by_lasting_id
 
@@ -59,7 +68,8 @@ def follow_renames(
     }
     if renamed:
         _move_holds(watch_pass, renamed)
-        for change in plan_moves(watch_pass.states, names, watch_pass.context):
+        renamed_by_s = _read_renamed_by_s(watch_pass, [*resources, *other_databases], names)
+        for change in plan_moves(watch_pass.states, names, watch_pass.context, renamed_by_s=renamed_by_s):
             if not _apply(watch_pass, change):
                 break
     return FollowedRenames(
@@ -81,6 +91,36 @@ def _names_of(resources: Iterable[AdvisedResource]) -> dict[str, str]:
     """``db:NAME`` of each database by its DbiResourceId."""
     ids = ((lasting_id_of(resource), resource.resource_id) for resource in resources)
     return {lasting_id: resource_id for lasting_id, resource_id in ids if lasting_id is not None}
+
+
+def _read_renamed_by_s(
+    watch_pass: WatchPass, resources: Iterable[AdvisedResource], names: Mapping[str, str]
+) -> dict[str, int]:
+    """By when each database had its present name, by DbiResourceId: its datapoints under the former one end.
+
+    A database of which that does not show is left out, as one that had no datapoints when it was last polled.
+    If another database has the former name now, the datapoints do not end.
+    """
+    buckets = {due_bucket.subject: due_bucket for due_bucket in buckets_of(resources)}
+    former: list[tuple[str, DueBucket]] = []
+    for subject in find_renamed(watch_pass.states, names):
+        state = watch_pass.states[subject]
+        lasting_id = state.lasting_id or ""
+        due_bucket = buckets.get(with_resource_id(subject, names[lasting_id]))
+        if due_bucket is None or not due_bucket.is_polled or state.reading.unknown_reason is not None:
+            continue
+        if isinstance(database := due_bucket.resource, DbInstance):
+            named_before = replace(database, identifier=resource_id_in(subject).removeprefix(DATABASE_PREFIX))
+            former.append((lasting_id, replace(due_bucket, resource=named_before)))
+    balances = watch_pass.collector.earlier_balances([due for _, due in former], NO_METRIC_AFTER_S)
+    now_s, renamed_by_s = int(watch_pass.context.now_s), dict[str, int]()
+    for lasting_id, due_bucket in former:
+        balance = balances[due_bucket.subject]
+        if isinstance(balance, Series) and (newest := balance.newest) is not None:
+            # A datapoint that is late may not be there yet.
+            end_s = min(now_s, newest.end_at_s + METRIC_LATENESS_S)
+            renamed_by_s[lasting_id] = max(end_s, renamed_by_s.get(lasting_id, 0))
+    return renamed_by_s
 
 
 def _end_if_replaced(watch_pass: WatchPass, subject: str, names: Mapping[str, str]) -> None:

@@ -105,6 +105,30 @@ def test_a_renamed_database_is_new_in_each_of_its_buckets(shell, lab, recorder):
     assert recorder.alerts == []
 
 
+@pytest.mark.parametrize("minutes", [20, 24 * 60])
+def test_a_renamed_database_is_judged_though_no_pass_recorded_its_name(watch, lab, minutes):
+    """The end of the data under the former name shows since when those under the present one are its own."""
+    add_database(lab, load="steady:3000@16%0", balance_pct=0)
+    watch_for(watch, lab, 20)
+    lab.fleet.databases.rename("orders", "orders-old")
+    lab.clock.advance(60 * minutes)
+    report = assess_volumes(watch, ["db:orders-old"], now_s=lab.fleet.now_s())
+    [storage] = [d for d in report.decisions if d.assessment.kind.name == STORAGE]
+    assert (storage.assessment.unknown_reason, storage.level) == (None, Level.EXHAUSTED)
+
+
+def test_data_of_another_database_under_the_present_name_is_not_judged(watch, lab):
+    add_database(lab, load="steady:3000@16%0", balance_pct=0)
+    watch_for(watch, lab, 20)
+    lab.fleet.databases.rename("orders", "orders-old")
+    lab.fleet.databases.add(LabDatabase(identifier="orders", starts_at=START - PAST))
+    lab.clock.advance(60 * 20)
+    report = assess_volumes(watch, ["db:orders-old"], now_s=lab.fleet.now_s())
+    [storage] = [d for d in report.decisions if d.assessment.kind.name == STORAGE]
+    assert storage.assessment.unknown_reason is UnknownReason.TOO_NEW
+    assert "before a pass of burstctl watch saw its present name" in storage.assessment.unknown_because
+
+
 @pytest.mark.parametrize("status", ["creating", "starting"])
 def test_a_database_that_is_not_up_yet_is_new_until_it_publishes(shell, lab, recorder, status):
     add_database(lab)

@@ -29,6 +29,11 @@ NO_METRIC_AFTER_S: Final = 3 * DAY_S
 EC2 shows a baseline below the maximum for a few types more than AWS publishes balances for.
 """
 
+_CHANGED: Final = (
+    "what CloudWatch has from before a pass of burstctl watch saw its present name or class may be about"
+    " another; it is judged by the datapoints from after that pass"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketReading:
@@ -145,7 +150,7 @@ def _missing_datapoint_reason(
         now_s - started_at_s < telemetry.too_new.total_seconds()
         or now_s - gap_since_s < telemetry.gap_after.total_seconds()
     ):
-        return UnknownReason.TOO_NEW, None
+        return UnknownReason.TOO_NEW, _CHANGED if known_since_s == reading.changed_at_s else None
     if isinstance(resource, Instance) and resource.has_detailed_monitoring:
         return (
             UnknownReason.DETAILED_MONITORING,

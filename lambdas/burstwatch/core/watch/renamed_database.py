@@ -37,9 +37,15 @@ def find_renamed(states: Mapping[str, ResourceState], names: Mapping[str, str]) 
 
 
 def plan_moves(
-    states: Mapping[str, ResourceState], names: Mapping[str, str], context: TickContext
+    states: Mapping[str, ResourceState],
+    names: Mapping[str, str],
+    context: TickContext,
+    *,
+    renamed_by_s: Mapping[str, int],
 ) -> list[Change]:
     """The changes, in order, that move every state to the present name of its database.
+
+    ``renamed_by_s`` is by when a database had its present name, by DbiResourceId; if unknown, that is now.
 
     Each is to be applied alone, and the rest left to the next pass if one is not applied. The new key is
     written before the old one is removed. A crash in between leaves two states of one database, and the next
@@ -65,14 +71,19 @@ def plan_moves(
             break  # another database, of which nothing is known now, is remembered there
         move = free[0] if free else waiting[0]
         if not free:
-            move = replace(move, destination=_with_id(move.state.volume_id, _parked_id(move.state)))
+            move = replace(move, destination=with_resource_id(move.state.volume_id, _parked_id(move.state)))
         if move.destination not in current:
-            apply(_put(move, context))
+            apply(_put(move, context, renamed_by_s.get(move.state.lasting_id or "")))
         owner = owners.get(resource_id_in(move.state.volume_id))
         awaited = {other.destination for other in moves}
         is_other = owner is not None and move.state.volume_id not in awaited
         apply(_remove(move, context, successor=owner if is_other else None))
     return changes
+
+
+def with_resource_id(subject: str, resource_id: str) -> str:
+    """The key of the same bucket of another resource."""
+    return f"{resource_id}#{subject.partition('#')[2]}"
 
 
 def move_holds(holds: Sequence[Hold], renamed: Mapping[str, str]) -> tuple[list[Hold], set[str]]:
@@ -111,15 +122,13 @@ def new_state_of(subject: str, lasting_id: str, context: TickContext, *, revisio
 def _pending_moves(states: Mapping[str, ResourceState], names: Mapping[str, str]) -> list[_Move]:
     """The newest state of a database first: an older one of the same is then only removed."""
     renamed = sorted((states[s] for s in find_renamed(states, names)), key=lambda state: -state.revision)
-    return [_Move(state, _with_id(state.volume_id, names[state.lasting_id or ""])) for state in renamed]
+    return [
+        _Move(state, with_resource_id(state.volume_id, names[state.lasting_id or ""])) for state in renamed
+    ]
 
 
 def _is_free(occupant: ResourceState | None, state: ResourceState) -> bool:
     return occupant is None or occupant.lasting_id in (None, state.lasting_id)
-
-
-def _with_id(subject: str, resource_id: str) -> str:
-    return f"{resource_id}#{subject.partition('#')[2]}"
 
 
 def _parked_id(state: ResourceState) -> str:
@@ -127,7 +136,7 @@ def _parked_id(state: ResourceState) -> str:
     return f"{DATABASE_PREFIX}{state.lasting_id}"
 
 
-def _put(move: _Move, context: TickContext) -> Change:
+def _put(move: _Move, context: TickContext, renamed_by_s: int | None) -> Change:
     now_s, old = int(context.now_s), move.state
     state = replace(
         old,
@@ -135,7 +144,7 @@ def _put(move: _Move, context: TickContext) -> Change:
         revision=max(old.revision + 1, now_s),
         next_poll_at_s=context.tick_at_s,
         presence=replace(old.presence, missing_since_s=None),
-        named_at_s=now_s,
+        named_at_s=now_s if renamed_by_s is None else renamed_by_s,
     )
     levels = {"from": f"{old.level} (as {resource_id_in(old.volume_id)})", "to": str(old.level)}
     entry = make_entry(state, EntryKind.LEVEL_CHANGED, levels, now_s)
