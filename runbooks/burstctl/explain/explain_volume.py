@@ -14,6 +14,7 @@ from burstctl.explain.explanation import (
     urgent_lines,
 )
 from burstctl.flip.cap_preview import check_caps
+from burstctl.flip.measure import measure_volumes
 from burstctl.flip.plan_orders import plan_orders
 from burstctl.render.guard_override import command_about
 from burstctl.render.planned_flip import PlannedFlip
@@ -91,12 +92,16 @@ def _plan_flip(context: CommandContext, decision: Decision, collector: Collector
     volume, services = decision.assessment.volume, context.services
     if decision.flip is None and not can_burst(volume):
         return None
+    demand = demand_of(decision.assessment)
+    if demand.peak_iops is None and decision.assessment.unknown_reason is None:
+        # A pass reads the operations of volumes in trouble only.
+        demand = measure_volumes(services, collector, [volume])[volume.volume_id].demand
     order = FlipOrder(
         volume_id=volume.volume_id,
         direction=Direction.FLIP if decision.flip is None else Direction.FLIP_BACK,
         cause=_flip_cause(decision),
         reason=decision.reason,
-        demand=demand_of(decision.assessment),
+        demand=demand,
         is_early=decision.trigger is not None and decision.trigger.is_early,
         time_to_empty_s=decision.assessment.time_to_empty_s,
     )

@@ -29,11 +29,11 @@ from burstwatch.core.alerts.alert import describe_forecast, format_forecast
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.severity import Level, explain_level
 from burstwatch.core.ebs.hdd_bucket import EBS_THROUGHPUT
-from burstwatch.core.ebs.volume import BURST_IOPS, highest_drain_per_s
+from burstwatch.core.ebs.volume import BURST_IOPS, baseline_iops, highest_drain_per_s
 from burstwatch.core.flips.flip_trigger import ActRule, choose_act_rule
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.refusal import AUTOMATION_ONLY, Refusal
-from burstwatch.core.ledger.flip_state import Flip, Hold, ModificationUse
+from burstwatch.core.ledger.flip_state import Flip, FlipCause, Hold, ModificationUse
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Mode
@@ -173,6 +173,7 @@ def render_explanation(explanation: Explanation, *, verbose: bool) -> list[Topic
             "Guards",
             _guards(explanation.planned, explanation.decision.flip, explanation.policy.alerts.runbooks_url),
         ),
+        ("Target", _target(explanation.planned) if verbose else []),
         ("Hold", [describe_hold(hold, explanation.now_s) for hold in explanation.holds]),
     ]
     quota = (
@@ -398,6 +399,18 @@ def _guards(planned: PlannedFlip | None, flip: Flip | None, runbooks_url: str) -
         *(describe_refusal(refusal, plan.context.now_s) for refusal in plan.refusals),
     ]
     return [*text, *runbook_hints(refusing_guards([planned]), runbooks_url)]
+
+
+def _target(planned: PlannedFlip | None) -> list[str]:
+    """Why a flip would have these numbers, and why one that a person orders may have more."""
+    if planned is None or not planned.is_flip or planned.plan.sizing is None:
+        return []
+    plan, sizing = planned.plan, planned.plan.sizing
+    best_iops = max(BURST_IOPS, baseline_iops(plan.context.volume.size_gib))
+    if plan.order.cause is not FlipCause.DRAINING or (sizing.configuration.iops or 0) >= best_iops:
+        return list(sizing.reasons)
+    by_person = f"burstctl flip plans for {best_iops:,} IOPS, unless --iops says otherwise"
+    return [*sizing.reasons, f"{by_person}: the future demand is unknown"]
 
 
 def _windows(explanation: Explanation) -> list[str]:

@@ -1,15 +1,15 @@
-"""Measures the load of volumes for flips that a person orders, which no pass of the watchdog precedes."""
+"""Measures the load of volumes for plans of a person, which no pass of the watchdog precedes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from burstwatch.core.assessment.assess import VolumeReading, assess
-from burstwatch.core.buckets.series import Series, served_iops_by_minute
+from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.demand import Demand
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.flips.recommendation import measured_demand
+from burstwatch.core.flips.recommendation import demand_of
 from burstwatch.core.watch.due_volumes import DueVolume
-from burstwatch.engine.collector import OPERATIONS_SPAN_S, Collector
+from burstwatch.engine.collector import Collector
 from burstwatch.engine.services import Services
 
 
@@ -24,23 +24,22 @@ class VolumeMeasurement:
 def measure_volumes(
     services: Services, collector: Collector, volumes: Iterable[Volume]
 ) -> Mapping[str, VolumeMeasurement]:
-    """What CloudWatch has on volumes, for orders without a preceding pass."""
+    """What CloudWatch has on volumes, by the rules of the watchdog."""
     volumes_by_id = {volume.volume_id: volume for volume in volumes}
     operations = collector.operations(volumes_by_id)
     balances = collector.balances(
         [DueVolume(volume=gp2_volume) for gp2_volume in volumes_by_id.values() if gp2_volume.is_gp2], set()
     )
-    since_s = collector.now_s - OPERATIONS_SPAN_S
     measurements: dict[str, VolumeMeasurement] = {}
     for volume_id, (reads, writes) in operations.items():
         balance = balances.get(volume_id)
-        recent_balance = balance.since(since_s) if isinstance(balance, Series) else Series()
-        served_series = served_iops_by_minute(reads, writes, collector.now_s)
-        volume = volumes_by_id[volume_id]
-        reading = VolumeReading(balance=balance if isinstance(balance, Series) else None)
-        assessment = assess(volume, reading, now_s=collector.now_s, telemetry=services.policy.telemetry)
+        reading = VolumeReading(
+            balance=balance if isinstance(balance, Series) else None, read_ops=reads, write_ops=writes
+        )
+        assessment = assess(
+            volumes_by_id[volume_id], reading, now_s=collector.now_s, telemetry=services.policy.telemetry
+        )
         measurements[volume_id] = VolumeMeasurement(
-            demand=measured_demand(volume, served_series, recent_balance),
-            time_to_empty_s=assessment.time_to_empty_s,
+            demand=demand_of(assessment), time_to_empty_s=assessment.time_to_empty_s
         )
     return measurements

@@ -17,10 +17,9 @@ demand that was observed.
 class Demand:
     """The highest rates that were served recently; None if they were not measured.
 
-    ``peak_iops`` is that of the busiest of the last five minutes. If it is measured for an order of a person,
-    it is the mean of the busiest five minutes in a row. ``is_throttled`` says that the volume was at its
-    ceiling at the time, or at its baseline because it was exhausted. ``is_future`` says that the demand that
-    matters is still to come, as before a window.
+    ``peak_iops`` is that of the busiest of the last five minutes. ``is_throttled`` says that the volume was
+    at its ceiling at the time, or at its baseline because it was exhausted. ``is_future`` says that the
+    demand that matters is still to come, as before a window.
 
     Raises:
         ValueError: a peak is negative or not finite.

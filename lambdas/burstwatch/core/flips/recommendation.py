@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from burstwatch.core.assessment.assess import Assessment
-from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.demand import THROTTLED_SHARE, Demand
 from burstwatch.core.ebs.instance_bottleneck import EMPTY_PCT, InstanceLimits
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType
 from burstwatch.core.ebs.sizing import Target, TargetOverride, TargetRefusal, TargetRefusalCode, choose_target
-from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
+from burstwatch.core.ebs.volume import BURST_IOPS
 from burstwatch.core.ebs.volume_types import configuration_of
 from burstwatch.core.flips.guards import QUOTA, leaves_no_return
 from burstwatch.core.flips.instance_effect import describe_instance_effect
@@ -129,11 +128,17 @@ def _leaves_no_return(target: Target, modifications: Sequence[ModificationUse]) 
 
 
 def demand_of(assessment: Assessment) -> Demand:
-    """What the volume was seen to serve, in IOPS, and whether that was all that it could serve."""
+    """What the volume was seen to serve, in IOPS, and whether that was all that it could serve.
+
+    It is the busiest of the newest five minutes. If no minute is known in full, it is the sum of the means.
+    """
     reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
-    if reads is None or writes is None:
+    mean_iops = None if reads is None or writes is None else reads + writes
+    peak_iops = max(assessment.served_iops.last(5), default=mean_iops)
+    # Those of a volume whose balance is known may be too old to count.
+    is_too_old = mean_iops is None and assessment.unknown_reason is None
+    if peak_iops is None or is_too_old:
         return Demand()
-    peak_iops = max(assessment.served_iops.last(5), default=reads + writes)
     ceiling_iops = _ceiling_iops(assessment.baseline_iops, assessment.balance_pct)
     return Demand(peak_iops=peak_iops, is_throttled=peak_iops >= THROTTLED_SHARE * ceiling_iops)
 
@@ -142,22 +147,6 @@ def _ceiling_iops(baseline_iops: int, balance_pct: float | None) -> int:
     """What it may serve: the burst, and no more than the baseline once its bucket is empty."""
     is_empty = balance_pct is not None and balance_pct <= EMPTY_PCT
     return baseline_iops if is_empty else BURST_IOPS
-
-
-def demand_of_series(served: Series, *, ceiling_iops: int = BURST_IOPS) -> Demand:
-    """The busiest five minutes of what was served; near ``ceiling_iops`` it was held back."""
-    if not served:
-        return Demand()
-    values = served.values
-    count = min(5, len(values))
-    peak = max(sum(values[i : i + count]) / count for i in range(len(values) - count + 1))
-    return Demand(peak_iops=peak, is_throttled=peak >= THROTTLED_SHARE * ceiling_iops)
-
-
-def measured_demand(volume: Volume, served: Series, balance: Series) -> Demand:
-    """The demand of a volume by the operations that it served, and by its balance at that time."""
-    least_pct = min(balance.values, default=None)
-    return demand_of_series(served, ceiling_iops=_ceiling_iops(baseline_iops(volume.size_gib), least_pct))
 
 
 def _flip_command(target: Configuration, volume_id: str, location: AwsLocation) -> str:

@@ -1,12 +1,11 @@
 import pytest
 
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.ebs.demand import Demand
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder
 from burstwatch.core.flips.planning import make_plan
-from burstwatch.core.flips.recommendation import demand_of, demand_of_series, measured_demand, recommend
+from burstwatch.core.flips.recommendation import demand_of, recommend
 from burstwatch.core.ledger.flip_state import EXTERNAL, WATCHDOG, Direction, FlipCause, ModificationUse
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import FlipPolicy, ModePolicy, Policy
@@ -147,22 +146,6 @@ def test_a_managed_volume_is_for_its_manager_to_change():
 
 
 @pytest.mark.parametrize(
-    ("per_minute", "demand"),
-    [
-        ([], Demand()),
-        ([1_200.0], Demand(peak_iops=1_200.0)),
-        # The busiest five: (100 + 200 + 300 + 400 + 500) / 5 = 300, before it fell to nothing.
-        ([100.0, 200.0, 300.0, 400.0, 500.0, 0.0], Demand(peak_iops=300.0)),
-        # 90 % of 3,000 are 2,700: from there on it may have wanted more.
-        ([2_699.0] * 5, Demand(peak_iops=2_699.0)),
-        ([2_700.0] * 5, Demand(peak_iops=2_700.0, is_throttled=True)),
-    ],
-)
-def test_demand_is_the_busiest_five_minutes_of_what_was_served(per_minute, demand):
-    assert demand_of_series(balances(*per_minute)) == demand
-
-
-@pytest.mark.parametrize(
     ("balance_pct", "writes", "iops"),
     [
         # 100 GiB earn 300: with credits left 280 were all it wanted. A quarter more is 350, and its
@@ -181,17 +164,6 @@ def test_a_volume_held_to_its_baseline_gets_what_it_served_before(balance_pct, w
     )
     result = recommend(assessment, TargetOverride(volume_type=VolumeType.IO2), FlipPolicy(), LOCATION)
     assert result.target.iops == iops
-
-
-@pytest.mark.parametrize(
-    ("least_pct", "per_minute", "is_pinned"),
-    [(30.0, 280, False), (1.0, 280, True), (1.0, 269, False), (30.0, 2_700, True), (None, 280, False)],
-)
-def test_demand_was_held_back_at_the_burst_or_once_it_was_empty_at_the_baseline(
-    least_pct, per_minute, is_pinned
-):
-    balance = Series() if least_pct is None else balances(50.0, least_pct, 2.0)
-    assert measured_demand(a_volume(), balances(*[float(per_minute)] * 5), balance).is_throttled is is_pinned
 
 
 def test_an_exhausted_volume_is_held_back_at_its_baseline_so_its_demand_is_not_known():

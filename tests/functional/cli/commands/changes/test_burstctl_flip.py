@@ -38,6 +38,33 @@ def flip_to_target(cli, lab, volume_id, *options):
     cli.run("watch", "--once")
 
 
+@pytest.mark.parametrize("balance_pct", [99, 20])
+def test_the_plans_of_flip_and_of_explain_are_for_the_same_demand(cli, lab, balance_pct):
+    """Throttled at the burst ten minutes ago, and at 800 since: both look at the newest five minutes."""
+    volume_id = add_lab_volume(lab, "build", load="steady:3000")
+    lab.clock.advance(600)
+    lab.fleet.set_load(volume_id, "steady:800")
+    lab.clock.advance(420)
+    lab.fleet.set_balance(volume_id, balance_pct)
+    lab.clock.advance(120)
+    plan, explanation = (
+        cli.run(*command).out for command in (("flip", volume_id, "--dry-run"), ("explain", volume_id, "-v"))
+    )
+    reason = "3,000 IOPS: its current maximum; its demand of 800 was not throttled"
+    assert reason in " ".join(plan.split())
+    assert reason in " ".join(explanation.split())
+
+
+def test_explain_shows_why_a_flip_by_a_person_has_more_iops(cli, lab):
+    volume_id = add_warning(lab, tags={"burstwatch:target": "io1"})
+    explanation = " ".join(cli.run("explain", volume_id, "-v").out.split())
+    assert "Target 1,500 IOPS: its demand of 1,200 was not throttled; 25 % headroom." in explanation
+    assert "burstctl flip plans for 3,000 IOPS, unless --iops says otherwise" in explanation
+    plan = " ".join(cli.run("flip", volume_id, "--dry-run").out.split())
+    assert "gp2 -> io1 with 3,000 IOPS" in plan
+    assert "3,000: its current maximum; the future demand is unknown" in plan
+
+
 def test_the_plan_states_what_why_for_how_much_and_what_undoes_it(cli, lab):
     volume_id = add_warning(lab, instance_id="i-0123456789abcdef0")
 
