@@ -82,7 +82,7 @@ def drain_documents(assessment: Assessment) -> "list[DrainDocument]":
             "counts": _is_within_extrapolation(assessment, drain),
             "speaks": drain is selected,
         }
-        for drain in forecast.drain_rates
+        for drain in _measured_drains(forecast)
     ]
 
 
@@ -152,7 +152,8 @@ def _describe_bound(explanation: BucketExplanation, forecast: Forecast) -> list[
 def _describe_drains(assessment: Assessment, forecast: Forecast) -> list[str]:
     """One line to a horizon, and which one is used."""
     selected = _selected_drain(assessment, forecast)
-    lines = [_drain_line(assessment, drain, is_selected=drain is selected) for drain in forecast.drain_rates]
+    drains = _measured_drains(forecast)
+    lines = [_drain_line(assessment, drain, is_selected=drain is selected) for drain in drains]
     if not lines:
         return ["too few datapoints for any horizon"]
     if selected is None:
@@ -306,10 +307,14 @@ def describe_look(explanation: BucketExplanation) -> list[str]:
     return [f"{reserve_sentence}; less {reserve}, {lasting_s - reserve_s:,.0f} s remain"]
 
 
+def _measured_drains(forecast: Forecast) -> list[DrainRate]:
+    return [*([forecast.begun_drain] if forecast.begun_drain else []), *forecast.drain_rates]
+
+
 def _selected_drain(assessment: Assessment, forecast: Forecast) -> DrainRate | None:
-    """The horizon whose drain the forecast took."""
-    if forecast.time_to_empty_s is None:
-        return None
+    """The horizon whose drain the forecast took, or the drain that has just begun."""
+    if forecast.time_to_empty_s is None or forecast.begun_drain is not None:
+        return forecast.begun_drain
     candidates = [drain for drain in forecast.drain_rates if drain.credits_per_s == forecast.drain_per_s]
     return next(
         (drain for drain in candidates if _is_within_extrapolation(assessment, drain)),

@@ -11,7 +11,9 @@ minute very little. One quiet minute does not hide what the longer horizons show
 
 The longest horizon of an EFS file system is ten hours. A drain that began an hour ago is not one noisy
 minute, and over ten hours it hardly shows. So if no horizon counts, the shortest of half an hour or more is
-taken, up to the 50 minutes that are five of a gp2 volume. It still enters no level.
+taken, up to the 50 minutes that are five of a gp2 volume. A drain that began within the last half hour is
+measured from its first lower datapoint, because the load may have risen in the middle of a period. It still
+enters no level.
 
 Most bursts end by themselves, so this estimate is enough for a warning only. A drain is *confirmed* when it
 has lasted twice as long as the time that remains. It then counts with its rate, or with the slowest rate over
@@ -93,8 +95,8 @@ class Forecast:
         soonest_empty_s: the bound; None for a bucket that cannot drain.
         time_to_empty_s: the estimate, never earlier than the bound; None if the balance does not fall.
         is_within_extrapolation: whether the drain has lasted at least a third of the time that it predicts.
-            If not, the estimate is the mean over the longest horizon, of EFS over the last half hour, and it
-            enters no level.
+            If not, the estimate is the mean over the longest horizon, of EFS over at most the last half hour,
+            and it enters no level.
         leaving_empty_s: the estimate by which a level is left: ``time_to_empty_s``, but over the longest
             horizon if none counts.
         earliest_s: the estimate of the fastest horizon.
@@ -103,6 +105,7 @@ class Forecast:
         recent_rate_empty_s: the estimate by the rate of the last ten minutes; None if the balance did not
             fall.
         drain_rates: the rate over each horizon that has samples, the shortest first.
+        begun_drain: a drain that began within half an hour, if the estimate is by it and by no horizon.
     """
 
     is_draining: bool
@@ -116,6 +119,7 @@ class Forecast:
     confirmed_empty_s: float | None = None
     recent_rate_empty_s: float | None = None
     drain_rates: tuple[DrainRate, ...] = ()
+    begun_drain: DrainRate | None = None
 
     @property
     def is_refilling(self) -> bool:
@@ -208,11 +212,15 @@ def forecast(balance: Series, *, bucket: Bucket, age_s: float) -> Forecast:
         )
     # Every estimate counts from now, so the age of the sample is subtracted; none may beat the bound.
     rates = [drain_rate.credits_per_s for drain_rate in drain_rates]
+    is_within_extrapolation = _is_within_extrapolation(estimate, credits_left)
+    begun_drain = None if is_within_extrapolation else _find_begun_drain(balance, bucket)
+    if begun_drain is not None and begun_drain.credits_per_s <= estimate.credits_per_s:
+        begun_drain = None  # its newest part is the slower one
+    estimate = begun_drain or estimate
 
     def empty_in(rate: float) -> float:
         return max(soonest, credits_left / rate - age_s)
 
-    is_within_extrapolation = _is_within_extrapolation(estimate, credits_left)
     leaving_rate = estimate.credits_per_s if is_within_extrapolation else rates[-1]
     confirmed_rate = _confirmed_rate(drain_rates, credits_left, age_s, bucket.time_scale)
     recent_rate = _recent_rate(drain_rates, bucket.time_scale)
@@ -223,12 +231,35 @@ def forecast(balance: Series, *, bucket: Bucket, age_s: float) -> Forecast:
         time_to_empty_s=empty_in(estimate.credits_per_s),
         is_within_extrapolation=is_within_extrapolation,
         leaving_empty_s=empty_in(leaving_rate) if leaving_rate > 0 else None,
-        earliest_s=empty_in(max(rates)),
+        earliest_s=empty_in(max(*rates, estimate.credits_per_s)),
         latest_s=empty_in(min(rates)) if min(rates) > 0 else None,
         confirmed_empty_s=empty_in(confirmed_rate) if confirmed_rate > 0 else None,
         recent_rate_empty_s=empty_in(recent_rate) if recent_rate > 0 else None,
         drain_rates=drain_rates,
+        begun_drain=begun_drain,
     )
+
+
+def _find_begun_drain(balance: Series, bucket: Bucket) -> DrainRate | None:
+    """A drain that began within half an hour, from its first lower datapoint on; else None.
+
+    If only the newest datapoint is lower, it is measured from the one before. None as well for a bucket that
+    is measured over shorter spans: single minutes are too noisy.
+    """
+    if _STEADY_DRAIN_MIN * MINUTE_S * bucket.time_scale < _NO_NOISE_S:
+        return None
+    values, starts_at_s = balance.values, balance.starts_at_s
+    newest = before = len(values) - 1
+    while before > 0 and values[before] < values[before - 1]:
+        before -= 1
+    if before == newest:
+        return None
+    first = min(before + 1, newest - 1)
+    duration_s = starts_at_s[newest] - starts_at_s[first]
+    if duration_s >= _NO_NOISE_S:
+        return None
+    credits_lost = bucket.credits_in(values[first] - values[newest])
+    return DrainRate(duration_s=duration_s, credits_per_s=credits_lost / duration_s)
 
 
 def _five_minute_rate(drain_rates: tuple[DrainRate, ...], time_scale: int) -> DrainRate | None:

@@ -109,6 +109,25 @@ def test_a_drain_of_hours_that_has_just_begun_is_described_by_its_last_half_hour
     assert result.time_to_empty_s == pytest.approx(left_mib / 92, rel=0.01)
 
 
+@pytest.mark.parametrize("datapoints", [1, 2, 3, 4])
+def test_a_drain_of_hours_is_described_within_its_first_half_hour(datapoints):
+    """92 MiB/s net since the middle of a period: at most that part of the period is missing at first."""
+    step = 92 * 600 / EFS_MIB * 100
+    series = ten_minutes(*[40.0] * 72, *falling(40 - step / 2, step, datapoints))
+    result = forecast(series, bucket=efs_bucket(58 * GIB), age_s=0)
+    assert not result.is_within_extrapolation
+    assert result.drain_per_s == pytest.approx((46 if datapoints == 1 else 92) * MIB, rel=0.001)
+    assert result.earliest_s <= result.time_to_empty_s
+    assert result.soonest_empty_s <= result.time_to_empty_s
+
+
+def test_a_drain_that_has_become_slower_is_described_by_its_last_half_hour():
+    step = 92 * 600 / EFS_MIB * 100
+    series = ten_minutes(*[40.0] * 72, 40 - step, 40 - 2 * step, 40 - 2 * step, 40 - 2 * step - 4.4e-8)
+    result = forecast(series, bucket=efs_bucket(58 * GIB), age_s=0)
+    assert result.drain_per_s == pytest.approx(92 * MIB / 3, rel=0.001)
+
+
 def test_a_few_bytes_are_no_drain_of_a_bucket_of_terabytes():
     """A full file system that is empty lost 1 KiB: no calendar has the year of its end."""
     result = forecast(ten_minutes(*[100.0] * 72, *[100 - 4.4e-8] * 3), bucket=efs_bucket(0), age_s=0)
