@@ -9,6 +9,7 @@ from burstwatch.core.flips.flip_trigger import FlipTrigger
 from burstwatch.core.ledger.flip_state import Flip
 from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Policy
+from burstwatch.core.watch.advice import is_flippable
 from burstwatch.core.watch.cadence import focus_interval_s, longest_interval_s, sweep_interval_s
 from burstwatch.core.watch.record_reading import is_newly_missing_data
 
@@ -17,6 +18,9 @@ FOCUS_S: Final = 60
 
 _PERMANENT_FLIP_POLL_S: Final = 12 * 3600
 """A judgement: twice a day is enough to see whether a permanently flipped volume is still on its target."""
+
+_EMPTY_POLL_S: Final = 10 * 60
+"""A judgement: a bucket that stays empty, and that only people can help, has nothing new but its recovery."""
 
 _EARLY_WARNING_FACTOR: Final = 2
 """A drain that would be a warning within this many times the warning's span is polled every minute."""
@@ -28,6 +32,8 @@ def level_interval_s(
     """Seconds to the next poll by the level alone; None if the volume is calm and the sweep is enough."""
     if is_newly_missing_data(assessment, old_state, policy, now_s):
         return assessment.kind.period_s
+    if level is old_state.level is Level.EXHAUSTED and not is_flippable(assessment.resource):
+        return max(assessment.kind.period_s, _EMPTY_POLL_S)
     return _focus_interval_s(assessment, level, policy=policy)
 
 
