@@ -44,7 +44,6 @@ from burstwatch.engine.follow_renames import follow_renames
 from burstwatch.engine.pass_state import WatchPass, isolate_errors, record_internal_error, record_stop
 from burstwatch.engine.resource_readers import (
     ADVISED_KINDS,
-    EVIDENCE_AT_EACH_POLL,
     find_resources,
     list_resources,
     read_evidence,
@@ -127,8 +126,14 @@ def read_remembered_buckets(
             readable = subjects_of_kind - renames.unread_subjects
             drop_missing(watch_pass, [s for s in readable if resource_id_in(s) in missing_ids])
             buckets += (due for due in buckets_of(resources) if due.subject in readable)
-            buckets += (due for due in buckets_of(renames.databases) if due.subject in watch_pass.states)
+            buckets += (due for due in buckets_of(renames.databases) if _is_own_state(watch_pass, due))
     return buckets
+
+
+def _is_own_state(watch_pass: WatchPass, due_bucket: DueBucket) -> bool:
+    """Whether its state is known, and is not that of the database that had its name before."""
+    state = watch_pass.states.get(due_bucket.subject)
+    return state is not None and state.lasting_id == lasting_id_of(due_bucket.resource)
 
 
 def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueBucket]) -> list[Decision]:
@@ -165,7 +170,7 @@ def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueBucket]) -> list[D
         [
             buckets[subject].resource
             for subject, level in levels.items()
-            if level.is_alerting and _needs_evidence(watch_pass, assessments[subject], level)
+            if level.is_alerting and watch_pass.shows_evidence(assessments[subject], level)
         ],
     )
     for subject, level in levels.items():
@@ -187,18 +192,6 @@ def _forget_other_classes(watch_pass: WatchPass, due: Iterable[DueBucket]) -> No
         if (state := states.get(due_bucket.subject)) is not None:
             resource, kind = due_bucket.resource, due_bucket.kind
             states[due_bucket.subject] = forget_other_class(state, resource, kind, now_s)
-
-
-def _needs_evidence(watch_pass: WatchPass, assessment: Assessment, level: Level) -> bool:
-    """Whether it is shown: an alert about this level is due, a person asked, or the kind always shows it."""
-    state = watch_pass.states.get(assessment.subject)
-    is_always_read = assessment.resource.resource_type in EVIDENCE_AT_EACH_POLL
-    if state is None or is_always_read or not watch_pass.explains_drains:
-        return True
-    alerts = state.alerts
-    elapsed_s = watch_pass.context.now_s - (alerts.level_at_s or 0)
-    is_reminder_due = elapsed_s >= watch_pass.policy_of(assessment).alerts.remind_every.total_seconds()
-    return alerts.open_level is not level or alerts.is_gap_open or is_reminder_due
 
 
 def _read_evidence(watch_pass: WatchPass, troubled: Sequence[AdvisedResource]) -> Mapping[str, Evidence]:

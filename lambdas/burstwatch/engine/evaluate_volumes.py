@@ -121,10 +121,18 @@ def _read_instances(
     """What the instances of volumes in trouble allow, by volume id.
 
     It is read only if instances are watched: then the function has the permission, and the price has been
-    accepted.
+    accepted. And only for an alert, or for a volume that may be flipped: two balances a minute cost more than
+    all else that is read of it.
     """
     troubled = [
-        assessments[i].volume for i, level in levels.items() if level.is_alerting and i in assessments
+        assessments[i].volume
+        for i, level in levels.items()
+        if level.is_alerting
+        and i in assessments
+        and (
+            watch_pass.settings_of(assessments[i].volume).mode is Mode.AUTO
+            or watch_pass.shows_evidence(assessments[i], level)
+        )
     ]
     collector = watch_pass.collector
     is_read = collector.watches_instances and ResourceType.INSTANCE not in collector.excused_kinds

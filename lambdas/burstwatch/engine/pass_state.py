@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.assessment.resource import Resource
+from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.flips.outcome import Outcome
 from burstwatch.core.ledger.flip_state import Hold
@@ -67,6 +68,16 @@ class WatchPass:
     def known_ids(self) -> AbstractSet[str]:
         """The keys of everything that the ledger remembers, readable or not."""
         return self.states.keys() | self.states.unreadable.keys()
+
+    def shows_evidence(self, assessment: Assessment, level: Level) -> bool:
+        """Whether more than the balance is shown: an alert about this level is due, or a person asked."""
+        state = self.states.get(assessment.subject)
+        if state is None or not self.explains_drains:
+            return True
+        alerts = state.alerts
+        elapsed_s = self.context.now_s - (alerts.level_at_s or 0)
+        is_reminder_due = elapsed_s >= self.policy_of(assessment).alerts.remind_every.total_seconds()
+        return alerts.open_level is not level or alerts.is_gap_open or is_reminder_due
 
     def policy_of(self, assessment: Assessment) -> Policy:
         """The policy with the thresholds of the bucket that was assessed."""

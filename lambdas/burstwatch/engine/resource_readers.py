@@ -206,11 +206,6 @@ _READERS: Final[Mapping[ResourceType, Callable[[Collector], ResourceReader]]] = 
     ResourceType.EFS: FileSystemReader,
     ResourceType.RDS: DatabaseReader,
 }
-EVIDENCE_AT_EACH_POLL: Final = frozenset({ResourceType.INSTANCE})
-"""Reports show the capacity that the load of an instance explains, so that load is read at each poll.
-
-Of other kinds, only alerts and explanations show what was read besides the balance.
-"""
 ADVISED_KINDS: Final = tuple(_READERS)
 """The kinds that have a reader here: all but volumes."""
 

@@ -131,6 +131,36 @@ def test_an_instance_costs_at_most_18_cents_a_month_and_nothing_if_it_cannot_dra
     assert sum(aws.read_metrics.values()) == 0
 
 
+def test_an_instance_that_stays_empty_costs_at_most_18_cents_a_month_too(aws, watch):
+    """With the load and the checks for each reminder; nothing else is news until it recovers."""
+    aws.add()
+    calm(aws)
+    tick(watch, aws, 20)
+    for metric in ("EBSIOBalance%", "EBSByteBalance%"):
+        aws.balances["i-0a1", metric] = falling(3.0, since_s=aws.now_s)
+    aws.sums = {"EBSReadOps": constant(300 * 1_000), "EBSWriteOps": constant(300 * 4_873)}
+    tick(watch, aws, 120)
+    aws.read_metrics.clear()
+    tick(watch, aws, 24 * 60)
+    assert aws.read_metrics["EBSIOBalance%"] == 24 * 6
+    assert sum(aws.read_metrics.values()) * 30 * 0.01 / 1_000 <= 0.18
+
+
+def test_the_balances_of_an_instance_are_not_read_by_the_minute_for_an_empty_volume(aws, watch, recorder):
+    """They come every five minutes, and matter for its alerts only, as the volume is not flipped."""
+    aws.add()
+    calm(aws)
+    aws.volumes_of_region.append(a_volume(volume_id="vol-0e", instance_id="i-0a1"))
+    aws.balances["vol-0e", "BurstBalance"] = constant(0.0)
+    tick(watch, aws, 120)
+    assert next((alert.volume_id, alert.level) for alert in recorder.alerts) == ("vol-0e", Level.EXHAUSTED)
+    recorder.alerts.clear()
+    aws.read_metrics.clear()
+    tick(watch, aws, 24 * 60)
+    assert aws.read_metrics["BurstBalance"] == 24 * 60
+    assert aws.read_metrics["EBSIOBalance%"] <= 24 * 12 + len(recorder.alerts)
+
+
 def test_an_instance_whose_volumes_are_not_known_is_watched_within_the_budget(aws, watch):
     """Bounded by its type alone, a full bucket lasts 30 minutes: a shorter lead, but not a higher bill."""
     aws.add(volumes=3)
