@@ -143,6 +143,9 @@ def _reject(plan: FlipPlan, refusal: _AwsRefusal, lack: UnavailableType | None) 
     alert_kind = AlertKind.FLIP_FAILED if guard is None else AlertKind.FLIP_REFUSED
 
     def reject(state: ResourceState) -> Transition:
+        # The newest modification that AWS shows bounds how long its quota can last.
+        used = modifications_used(state, plan.context.modification, now_s)
+        state = replace(state, modifications=replace(state.modifications, used=used))
         # A throttling that goes on will not end with this minute: the volume's own back-off applies.
         is_lasting = refusal.is_transient and state.modifications.failure_count >= _REPORT_THROTTLING_FROM
         transition = record_rejected(

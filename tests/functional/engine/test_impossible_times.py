@@ -6,9 +6,10 @@ from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ledger.flip_state import WATCHDOG, ModificationUse
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.resource_state import ModificationHistory, ResourceState
-from support.watch_pass_setup import tick
+from support.watch_pass_setup import START, tick
 
 YEAR_9999_S = 253_402_000_000
+SIX_HOURS_ON_S = int(START.timestamp()) + 6 * 3600
 
 
 def remember(ledger, volume_id, history):
@@ -20,6 +21,8 @@ def remember(ledger, volume_id, history):
     ("history", "times"),
     [
         (ModificationHistory(failure_count=1, retry_at_s=YEAR_9999_S), "9999-12-28T12:26:40Z"),
+        # Our own pauses are an hour at most, and without a modification AWS's quota refuses nothing.
+        (ModificationHistory(failure_count=1, retry_at_s=SIX_HOURS_ON_S), "2026-11-21T00:00:00Z"),
         (
             ModificationHistory(
                 used=tuple(ModificationUse(at_s=YEAR_9999_S + k, by=WATCHDOG) for k in (0, 60, 120))
@@ -27,9 +30,9 @@ def remember(ledger, volume_id, history):
             "9999-12-28T12:26:40Z, 9999-12-28T12:27:40Z, 9999-12-28T12:28:40Z",
         ),
     ],
-    ids=["the next attempt", "modifications"],
+    ids=["the next attempt", "the next attempt tonight", "modifications"],
 )
-def test_a_time_in_the_year_9999_stops_no_flip_and_is_reported_once(
+def test_a_time_that_cannot_be_stops_no_flip_and_is_reported_once(
     lab, acting, ledger, recorder, drained, history, times
 ):
     remember(ledger, drained, history)

@@ -19,7 +19,7 @@ from burstwatch.core.flips.flip_plan import FlipPlan
 from burstwatch.core.flips.refusal import TRANSIENT_FOR_RETURN, Refusal, resource_to_explain
 from burstwatch.core.flips.transition import Event, Transition
 from burstwatch.core.flips.type_availability import REFUSAL_MEMORY_S, placement_of
-from burstwatch.core.ledger.flip_state import MAX_AHEAD_S, Direction, configuration_to_document
+from burstwatch.core.ledger.flip_state import Direction, configuration_to_document
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.windows import LeadPolicy
@@ -135,7 +135,7 @@ def record_rejected(
     new_state = with_backoff(roll_back_intent(state), now_s)
     if retry_at_s is not None:
         # A time that is too far ahead would not count when it is read.
-        retry_at_s = min(retry_at_s, now_s + MAX_AHEAD_S)
+        retry_at_s = min(retry_at_s, new_state.latest_attempt_at_s(now_s))
         history = replace(new_state.modifications, retry_at_s=int(retry_at_s))
         new_state = replace(new_state, modifications=history)
     action = retry_command(flip, state.volume_id) if guard is None else f"burstctl explain {state.volume_id}"

@@ -11,12 +11,16 @@ from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.flip_state import (
     MAX_AHEAD_S,
+    QUOTA_PERIOD_S,
     WATCHDOG,
     Flip,
     ModificationUse,
     modifications_within,
     record_modification,
 )
+
+_LONGEST_PAUSE_S: Final = 2 * 3600
+"""A pause of our own is an hour at most, and clocks differ by less than another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,16 +159,26 @@ class ResourceState:
     def next_attempt_at_s(self, now_s: float) -> int | None:
         """When the next attempt may be made after a failure; None if it may be made now.
 
-        A time farther ahead than any that AWS names does not count: the ledger may be damaged.
+        A time after ``latest_attempt_at_s`` does not count: the ledger may be damaged.
         """
         retry_at_s = self.modifications.retry_at_s
-        return retry_at_s if retry_at_s is not None and now_s < retry_at_s <= now_s + MAX_AHEAD_S else None
+        is_ahead = retry_at_s is not None and now_s < retry_at_s <= self.latest_attempt_at_s(now_s)
+        return retry_at_s if is_ahead else None
+
+    def latest_attempt_at_s(self, now_s: float) -> float:
+        """The latest time that can be right for the next attempt.
+
+        Our own pause is an hour at most. AWS's quota is free again a day after the newest modification.
+        """
+        uses = self.modifications.within_day(now_s)
+        quota_ends_at_s = uses[-1].at_s + QUOTA_PERIOD_S if uses else 0
+        return min(max(now_s + _LONGEST_PAUSE_S, quota_ends_at_s), now_s + MAX_AHEAD_S)
 
     def impossible_times(self, now_s: float) -> list[int]:
         """The times of modifications, and of the next attempt, that are too far ahead and do not count."""
         history = self.modifications
         times = [use.at_s for use in history.used if use.at_s > now_s + MAX_AHEAD_S]
-        if history.retry_at_s is not None and history.retry_at_s > now_s + MAX_AHEAD_S:
+        if history.retry_at_s is not None and history.retry_at_s > self.latest_attempt_at_s(now_s):
             times.append(history.retry_at_s)
         return times
 

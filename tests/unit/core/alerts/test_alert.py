@@ -904,12 +904,12 @@ def test_a_manual_request_is_not_retried_automatically():
 
 def test_an_aws_rule_is_named_like_a_guard_with_its_end():
     alert = refused_by_aws_alert(
-        "VolumeModificationRateExceeded", "x", guard="aws_quota", retry_at_s=at("18:00")
+        "VolumeModificationRateExceeded", "x", guard="aws_quota", retry_at_s=at("13:30")
     )
     assert format_title(alert) == f"CRITICAL: ci-7 was not changed to gp3: aws_quota {REGION}"
     assert {name: alert.evidence[name] for name in ("guard", "ends_at", "error_code")} == {
         "guard": "aws_quota",
-        "ends_at": "2026-11-20T18:00:00Z",
+        "ends_at": "2026-11-20T13:30:00Z",
         "error_code": "VolumeModificationRateExceeded",
     }
 

@@ -370,21 +370,31 @@ def test_a_flip_reserves_what_it_adds_while_it_counts_against_the_caps(flip, res
 
 
 @pytest.mark.parametrize(
-    ("retry_at_s", "next_at_s"),
+    ("retry_at_s", "used_at_s", "next_at_s"),
     [
-        (None, None),
-        (1_000, None),
-        (1_001, 1_001),
-        # AWS's quota is a day, and the clock may have been an hour ahead.
-        (91_000, 91_000),
-        (91_001, None),
+        (None, (), None),
+        (1_000, (), None),
+        (1_001, (), 1_001),
+        # A pause of an hour, written by a clock that was an hour ahead.
+        (8_200, (), 8_200),
+        (8_201, (), None),
+        # AWS's quota is free again a day after the newest modification: 900 + 86,400.
+        (87_300, (500, 900), 87_300),
+        (87_301, (500, 900), None),
+        # What is that old leaves the quota before an hour is over.
+        (8_200, (-86_000,), 8_200),
+        (8_201, (-86_000,), None),
+        # A modification that a damaged ledger has in the future does not allow more than a day.
+        (91_000, (90_000,), 91_000),
+        (91_001, (90_000,), None),
     ],
 )
-def test_a_next_attempt_farther_ahead_than_any_pause_is_not_waited_for(retry_at_s, next_at_s):
-    state = a_state(retry_at_s=retry_at_s, failure_count=1)
+def test_a_next_attempt_farther_ahead_than_can_be_is_not_waited_for(retry_at_s, used_at_s, next_at_s):
+    state = a_state(retry_at_s=retry_at_s, failure_count=1, used=a_use_at(*used_at_s))
     assert state.next_attempt_at_s(1_000) == next_at_s
 
 
 def test_times_that_cannot_be_are_named():
     assert a_state(used=a_use_at(500, 91_000), retry_at_s=91_000).impossible_times(1_000) == []
     assert a_state(used=a_use_at(500, 91_001), retry_at_s=91_002).impossible_times(1_000) == [91_001, 91_002]
+    assert a_state(retry_at_s=8_201).impossible_times(1_000) == [8_201]
