@@ -46,7 +46,7 @@ _RETENTION: Final = Duration.minutes(15)
 
 
 class EventRules(Construct):
-    """The rules, each with a queue for settle; probes have a separate bus.
+    """The rules, each with a queue: settle takes the events of AWS, probe those of hosts, from their own bus.
 
     The rule for RDS is made only ``with_databases``, and sends to the queue for EBS.
     """
@@ -57,12 +57,12 @@ class EventRules(Construct):
         construct_id: str,
         *,
         settle: WatchdogFunction,
+        probe: WatchdogFunction,
         probe_bus_name: str,
         dead_letter_queue: IQueue,
         with_databases: bool,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._settle = settle
         self._dead_letter_queue = dead_letter_queue
         self.probe_bus = EventBus(
             self,
@@ -75,24 +75,23 @@ class EventRules(Construct):
             detail_type=["EBS Volume Notification"],
             detail={"event": list(EBS_EVENTS)},
         )
-        probe = EventPattern(
+        stall = EventPattern(
             source=[PROBE_SOURCE],
             detail_type=["stall"],
             detail={"schema": [PROBE_SCHEMA], "verdict": list(VERDICTS), "cause": list(CAUSES)},
         )
-        queues = [self._make_queue("Ebs"), self._make_queue("Probe")]
-        self._add_rule("Ebs", "EBS volumes made, modified and attached", ebs, queues[0])
-        self._add_rule("Probe", "stalls that ddprobe reports", probe, queues[1], self.probe_bus)
+        ebs_queue, probe_queue = self._make_queue("Ebs", settle), self._make_queue("Probe", probe)
+        self._add_rule("Ebs", "EBS volumes made, modified and attached", ebs, ebs_queue)
+        self._add_rule("Probe", "stalls that ddprobe reports", stall, probe_queue, self.probe_bus)
         if with_databases:
             low_credits = EventPattern(
                 source=["aws.rds"],
                 detail_type=["RDS DB Instance Event"],
                 detail={"EventID": [LOW_CREDITS_EVENT]},
             )
-            self._add_rule("Rds", "RDS says that storage credits are low", low_credits, queues[0])
-        settle.allow(receive_messages(*(queue.queue_arn for queue in queues), sid="TakeEvents"))
-        for queue, window_s in zip(queues, (EBS_WINDOW_S, PROBE_WINDOW_S), strict=True):
-            self._deliver(queue, window_s)
+            self._add_rule("Rds", "RDS says that storage credits are low", low_credits, ebs_queue)
+        self._deliver(ebs_queue, settle, EBS_WINDOW_S)
+        self._deliver(probe_queue, probe, PROBE_WINDOW_S)
 
     @property
     def probe_policy(self) -> str:
@@ -113,8 +112,8 @@ class EventRules(Construct):
         )
         return str(document)
 
-    def _make_queue(self, construct_id: str) -> Queue:
-        """A queue to which only its rules may send."""
+    def _make_queue(self, construct_id: str, function: WatchdogFunction) -> Queue:
+        """A queue for the function, to which only its rules may send."""
         return Queue(
             self,
             f"{construct_id}Events",
@@ -122,7 +121,7 @@ class EventRules(Construct):
             enforce_ssl=True,
             # as AWS advises: six times the function's timeout, plus the batching window. Source: Lambda
             # developer guide, SQS.
-            visibility_timeout=Duration.seconds(6 * self._settle.sizing.timeout_s + EBS_WINDOW_S),
+            visibility_timeout=Duration.seconds(6 * function.sizing.timeout_s + EBS_WINDOW_S),
             retention_period=_RETENTION,
             dead_letter_queue=DeadLetterQueue(queue=self._dead_letter_queue, max_receive_count=_MAX_RECEIVES),
         )
@@ -150,16 +149,17 @@ class EventRules(Construct):
             targets=[target],
         )
 
-    def _deliver(self, queue: Queue, window_s: int) -> None:
-        """Invoke settle with the messages of the queue; it reports which messages of a batch failed."""
+    def _deliver(self, queue: Queue, function: WatchdogFunction, window_s: int) -> None:
+        """Invoke the function with the messages of the queue; it reports which of a batch failed."""
+        function.allow(receive_messages(queue.queue_arn, sid="TakeEvents"))
         source = CfnEventSourceMapping(
             self,
             f"{queue.node.id}Source",
-            function_name=self._settle.name,
+            function_name=function.name,
             event_source_arn=queue.queue_arn,
             batch_size=_BATCH_SIZE,
             maximum_batching_window_in_seconds=window_s,
             function_response_types=["ReportBatchItemFailures"],
             scaling_config=CfnEventSourceMapping.ScalingConfigProperty(maximum_concurrency=MAX_CONCURRENCY),
         )
-        source.node.add_dependency(self._settle.role)
+        source.node.add_dependency(function.role)

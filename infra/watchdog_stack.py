@@ -94,12 +94,14 @@ class WatchdogStack(Stack):
         self.settle = self._make_reader_function(
             "Settle", "settle", "follows what happens to volumes", _SETTLE
         )
+        self.probe = self._make_probe_function()
         self.flip = self._make_flip_function() if self._flip_requests else None
         self.notify = self._make_notify_function()
         self.event_rules = EventRules(
             self,
             "Hints",
             settle=self.settle,
+            probe=self.probe,
             probe_bus_name=f"{stage.name}-probe",
             dead_letter_queue=self._failed_events_queue,
             with_databases="rds" in stage.resources,
@@ -127,7 +129,9 @@ class WatchdogStack(Stack):
     @property
     def _functions(self) -> list[WatchdogFunction]:
         return [
-            function for function in (self.watch, self.flip, self.settle, self.notify) if function is not None
+            function
+            for function in (self.watch, self.flip, self.settle, self.probe, self.notify)
+            if function is not None
         ]
 
     def _make_function_defaults(self) -> FunctionDefaults:
@@ -178,7 +182,22 @@ class WatchdogStack(Stack):
         )
         self._grant_read(function)
         if self._flip_requests:
-            function.allow(self._flip_requests.send_permission)
+            function.allow(*self._flip_authority_permissions, self._flip_requests.send_permission)
+        return function
+
+    def _make_probe_function(self) -> WatchdogFunction:
+        """The function that any host can feed: it evaluates volumes and alerts, but requests no flip."""
+        function = WatchdogFunction(
+            self,
+            "Probe",
+            handler_name="probe",
+            purpose="records what hosts report of their volumes",
+            defaults=self._function_defaults,
+            sizing=_SETTLE,
+            environment={},
+            dead_letter_queue=None,
+        )
+        self._grant_read(function)
         return function
 
     def _make_flip_function(self) -> WatchdogFunction:
@@ -197,7 +216,7 @@ class WatchdogStack(Stack):
         self._grant_read(function)
         if READ_INSTANCE_TYPES not in self._reads_of_kinds:
             function.allow(READ_INSTANCE_TYPES)
-        function.allow(modify_opted_in(self._policy.opt_in_tag))
+        function.allow(*self._flip_authority_permissions, modify_opted_in(self._policy.opt_in_tag))
         self._flip_requests.deliver_to(function)
         return function
 
@@ -213,12 +232,17 @@ class WatchdogStack(Stack):
             READ_METRICS,
             use_ledger(self._ledger.table_arn, excluded_partitions=SENT_LOG_PARTITIONS),
             read_policy(self._parameters.policy_name, self._parameters.pushed_policy_name),
-            list_deployments(DEPLOYMENTS_PATH),
             *self._alerts.publish_permissions,
         )
         function.allow(*self._reads_of_kinds)
-        if self._stage.flips:
-            function.allow(write_parameter_once(self._parameters.origin_parameter_name))
+
+    @property
+    def _flip_authority_permissions(self) -> tuple[Permission, ...]:
+        """What a function needs to find out whether this deployment or another one may flip."""
+        return (
+            list_deployments(DEPLOYMENTS_PATH),
+            write_parameter_once(self._parameters.origin_parameter_name),
+        )
 
     def _make_notify_function(self) -> WatchdogFunction:
         """The function that delivers alerts to chat channels."""

@@ -65,7 +65,7 @@ def the_app_is_deployed_as_it_is_and_a_second_deploy_changes_nothing(scenario):
     assert (scenario.checkout.folder / "NEWS").exists()
     assert "(no changes)" in text
     scenario.stage = DeployedStack.find(scenario.aws, scenario.endpoint)
-    assert set(scenario.stage.functions) == {"watch", "flip", "settle", "notify"}
+    assert set(scenario.stage.functions) == {"watch", "flip", "settle", "probe", "notify"}
     scenario.stage.set_schedule_state(is_on=False)
     scenario.stage.use_lab_endpoint()
     scenario.stage.set_slack_webhook(scenario.slack.url)

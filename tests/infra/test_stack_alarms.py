@@ -113,7 +113,16 @@ def test_the_heartbeat_alarm_needs_none_of_our_code():
 @pytest.mark.parametrize(
     ("kind", "functions"),
     [
-        ("WatchdogErrors", {"${WatchFunction}", "${FlipFunction}", "${SettleFunction}", "${NotifyFunction}"}),
+        (
+            "WatchdogErrors",
+            {
+                "${WatchFunction}",
+                "${FlipFunction}",
+                "${SettleFunction}",
+                "${ProbeFunction}",
+                "${NotifyFunction}",
+            },
+        ),
         ("WatchdogThrottled", {"${WatchFunction}", "${FlipFunction}"}),
     ],
 )
@@ -196,7 +205,7 @@ def test_the_dashboard_shows_every_alarm_and_every_function():
     body = as_text(default_stack().only("AWS::CloudWatch::Dashboard")["DashboardBody"])
     for logical_id in default_stack().of_type("AWS::CloudWatch::Alarm"):
         assert without_hash(logical_id) in body
-    for verb in ("Watch", "Flip", "Settle", "Notify"):
+    for verb in ("Watch", "Flip", "Settle", "Probe", "Notify"):
         assert f"${{{verb}Function}}" in body
 
 

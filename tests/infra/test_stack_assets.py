@@ -72,7 +72,7 @@ def test_our_code_is_deployed_as_it_is(code):
     assert all((code / path).read_bytes() == (lambdas / path).read_bytes() for path in deployed)
 
 
-@pytest.mark.parametrize("verb", ["watch", "flip", "settle", "notify"])
+@pytest.mark.parametrize("verb", ["watch", "flip", "settle", "probe", "notify"])
 def test_each_handler_imports_from_what_is_deployed_in_a_bare_interpreter(verb, code, layer):
     """No site-packages, no environment: what is not in the assets is not there."""
     handler = default_stack().function(verb)["Handler"]

@@ -103,7 +103,7 @@ def test_a_kind_is_readable_only_if_the_stage_file_names_it(kind):
     }
     assert added == KIND_ACTIONS[kind]
     for action in added:
-        assert roles_allowed(with_kind, action) == {"WatchRole", "SettleRole"}
+        assert roles_allowed(with_kind, action) == {"WatchRole", "SettleRole", "ProbeRole"}
 
 
 def test_no_statement_is_there_twice_if_two_kinds_need_it():
@@ -111,7 +111,9 @@ def test_no_statement_is_there_twice_if_two_kinds_need_it():
     for role, statements in stack.statements().items():
         sids = [statement["Sid"] for statement in statements if "Sid" in statement]
         assert len(sids) == len(set(sids)), role
-    assert roles_allowed(stack, "ec2:DescribeInstanceTypes") == {"WatchRole", "FlipRole", "SettleRole"}
+    assert roles_allowed(stack, "ec2:DescribeInstanceTypes") == {
+        "WatchRole", "FlipRole", "SettleRole", "ProbeRole",
+    }  # fmt: skip
 
 
 def test_without_flips_nothing_in_the_stack_may_modify_anything():
@@ -119,12 +121,29 @@ def test_without_flips_nothing_in_the_stack_may_modify_anything():
     assert roles_allowed(stack, "ec2:ModifyVolume") == set()
     assert "ModifyVolume" not in permissions_of(stack)
     assert {f["Handler"].split(".")[2] for f in stack.of_type("AWS::Lambda::Function").values()} == {
-        "watch", "settle", "notify",
+        "watch", "settle", "probe", "notify",
     }  # fmt: skip
     assert not any(queue.get("FifoQueue") for queue in stack.of_type("AWS::SQS::Queue").values())
     sources = stack.of_type("AWS::Lambda::EventSourceMapping").values()
-    assert {as_text(source["FunctionName"]) for source in sources} == {"${SettleFunction}"}
+    assert {as_text(source["FunctionName"]) for source in sources} == {
+        "${SettleFunction}",
+        "${ProbeFunction}",
+    }
     assert "BURSTWATCH_FLIP_QUEUE_URL" not in stack.environment("watch")
+
+
+@pytest.mark.parametrize("stage", [default_stack, full_stack])
+def test_the_function_that_any_host_can_feed_may_not_request_a_flip(stage):
+    """Neither role that takes messages from a queue of events takes those of the other."""
+    queues = {
+        role: [as_text(resource) for resource in as_list(statement["Resource"])]
+        for role, statement in allowed(stage())
+        if statement["Sid"] == "TakeEvents"
+    }
+    assert queues == {"SettleRole": ["${HintsEbsEvents.Arn}"], "ProbeRole": ["${HintsProbeEvents.Arn}"]}
+    senders = {role for role, statement in allowed(stage()) if statement["Sid"] == "AskForFlips"}
+    assert senders == {"WatchRole", "SettleRole"}
+    assert "ProbeRole" not in roles_allowed(stage(), "ssm:PutParameter")
 
 
 @pytest.mark.parametrize("stage", [default_stack, full_stack])

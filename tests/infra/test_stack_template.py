@@ -162,7 +162,7 @@ def test_every_queue_and_topic_is_encrypted_and_refuses_plain_http():
     assert all('"aws:SecureTransport": "false"' in json.dumps(policy) for policy in policies)
 
 
-def test_ebs_events_and_those_of_probes_reach_settle():
+def test_ebs_events_and_those_of_probes_have_queues_of_their_own():
     rules = default_stack().of_type("AWS::Events::Rule").values()
     patterns = [rule["EventPattern"] for rule in rules]
     assert patterns == [
@@ -208,14 +208,14 @@ def test_all_functions_that_may_run_at_once_fit_into_an_account_limited_to_ten()
     assert sum(at_once) + len(["sweep", "focus", "notify", "notify"]) <= 10
 
 
-@pytest.mark.parametrize("name", ["Ebs", "Probe"])
-def test_events_come_in_batches_through_a_queue_of_their_own(name):
+@pytest.mark.parametrize(("name", "verb"), [("Ebs", "Settle"), ("Probe", "Probe")])
+def test_events_come_in_batches_through_a_queue_of_their_own(name, verb):
     source = event_sources(default_stack())[f"${{Hints{name}Events.Arn}}"]
-    assert as_text(source["FunctionName"]) == "${SettleFunction}"
+    assert as_text(source["FunctionName"]) == f"${{{verb}Function}}"
     assert (source["BatchSize"], source["ScalingConfig"]) == (100, {"MaximumConcurrency": 2})
     window_s = source["MaximumBatchingWindowInSeconds"]
     [queue] = [q for i, q in default_stack().of_type("AWS::SQS::Queue").items() if f"Hints{name}Events" in i]
-    assert queue["VisibilityTimeout"] >= 6 * default_stack().function("settle")["Timeout"] + window_s
+    assert queue["VisibilityTimeout"] >= 6 * default_stack().function(verb.lower())["Timeout"] + window_s
     redrive = queue["RedrivePolicy"]
     assert as_text(redrive["deadLetterTargetArn"]) == "${FailedEvents.Arn}"
     assert (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-VERBS = ("Watch", "Flip", "Settle", "Notify")
+VERBS = ("Watch", "Flip", "Settle", "Probe", "Notify")
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from burstlab.deployed.local_aws import LocalAws
 from burstlab.fake_aws.server import Endpoint
 from burstwatch.core.errors import BurstwatchError
 
-HANDLERS: Final = ("watch", "flip", "settle", "notify")
+HANDLERS: Final = ("watch", "flip", "settle", "probe", "notify")
 # the two schedules of the deployed stack
 TICK_S: Final = 60
 SWEEP_S: Final = 300

@@ -1,4 +1,4 @@
-"""The watchdog as a deployed stack: watch, flip and settle as processes, with what is between them."""
+"""The watchdog as a deployed stack: watch, flip, settle and probe as processes, with what is between them."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -35,16 +35,17 @@ _DEPLOYMENT_RECORD: Final = {
     "flips": True,
     "opt_in_tag": {"key": "burstwatch:mode", "value": "auto"},
 }
-_FUNCTION_TIMEOUT_S: Final = {"watch": 300.0, "flip": 50.0, "settle": 30.0}
+_FUNCTION_TIMEOUT_S: Final = {"watch": 300.0, "flip": 50.0, "settle": 30.0, "probe": 30.0}
 """After this time Lambda ends a function, as configured in the stack."""
 
-_CLIENT_TIMEOUT_S: Final = {"watch": 24.0, "flip": 16.0, "settle": 24.0}
+_CLIENT_TIMEOUT_S: Final = {"watch": 24.0, "flip": 16.0, "settle": 24.0, "probe": 24.0}
 """Three attempts of 8 s, or two, as the clients of the functions are configured."""
 
 _HANDLERS: Final[Mapping[str, Callable[..., object]]] = {
     "watch": watch.run,
     "flip": flip.run,
     "settle": settle.run,
+    "probe": settle.run,
 }
 _MESSAGE_DELAY_S: Final = 3
 """How long a message takes from one function to another."""
@@ -87,7 +88,7 @@ class _QueuedMessage:
 
 
 class LambdaDeployment(Deployment):
-    """The deployed stack: watch, flip and settle as processes; ledger, topic, queue and parameters."""
+    """The deployed stack: watch, flip, settle and probe as processes; ledger, topic, queue and parameters."""
 
     name = "deployed"
 
@@ -98,7 +99,8 @@ class LambdaDeployment(Deployment):
         self._sqs: Any = Sqs(world.injector, world.fleet.clock.now_s)
         self._runtimes: dict[str, FunctionRuntime] = {}
         self._messages: list[_QueuedMessage] = []
-        self._events: list[_QueuedMessage] = []
+        self._events: dict[str, list[_QueuedMessage]] = {"settle": [], "probe": []}
+        """The queues of events, by the function that takes them."""
         self._telemetry: Any = _RecordingTelemetry(world)
 
     def _open_ledger(self, client: DynamoClient) -> DynamoLedger:
@@ -144,7 +146,7 @@ class LambdaDeployment(Deployment):
             store=notes,
             ssm_client=ssm,
             modifier=Ec2Modifier(ec2),
-            queue=None if function == "flip" else FlipQueue(self._sqs, _QUEUE_URL),
+            queue=FlipQueue(self._sqs, _QUEUE_URL) if function in ("watch", "settle") else None,
             clock=now_s,
         )
 
@@ -158,7 +160,8 @@ class LambdaDeployment(Deployment):
         self._messages += map(_QueuedMessage, self._sqs.message_bodies)
         self._sqs.message_bodies.clear()
         self._messages = self._process_messages("flip", self._messages)
-        self._events = self._process_events(self._events)
+        for function, events in self._events.items():
+            self._events[function] = self._process_events(function, events)
 
     def _process_messages(self, function: str, messages: list[_QueuedMessage]) -> list[_QueuedMessage]:
         """Those that failed, and are tried again in a minute."""
@@ -169,13 +172,13 @@ class LambdaDeployment(Deployment):
                 failed.append(message)
         return failed
 
-    def _process_events(self, events: list[_QueuedMessage]) -> list[_QueuedMessage]:
+    def _process_events(self, function: str, events: list[_QueuedMessage]) -> list[_QueuedMessage]:
         """Those of a batch of events that failed, and are tried again in a minute."""
         if not events:
             return []
         records = [event.to_record(str(number)) for number, event in enumerate(events)]
         responses: list[Any] = []
-        if not self._invoke("settle", {"Records": records}, responses.append):
+        if not self._invoke(function, {"Records": records}, responses.append):
             failed = {record["messageId"] for record in records}
         else:
             failed = {failure["itemIdentifier"] for failure in responses[0]["batchItemFailures"]}
@@ -212,10 +215,14 @@ class LambdaDeployment(Deployment):
         """Nothing is open between two invocations."""
 
     def deliver_event(self, event: Mapping[str, Any]) -> None:
-        self._events.append(_QueuedMessage(event, self._world.fleet.clock.now_s()))
+        function = "probe" if event["source"] == settle.PROBE_SOURCE else "settle"
+        self._events[function].append(_QueuedMessage(event, self._world.fleet.clock.now_s()))
 
     @property
     def is_idle(self) -> bool:
         return not (
-            self._messages or self._events or self._sqs.message_bodies or self._sqs.forged_minutes_left
+            self._messages
+            or any(self._events.values())
+            or self._sqs.message_bodies
+            or self._sqs.forged_minutes_left
         )

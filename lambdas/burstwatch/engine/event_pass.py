@@ -156,6 +156,7 @@ def ingest_host_reports(services: Services, stalls: Iterable[Stall], *, now_s: f
     """Record what hosts report of their volumes, and poll those now.
 
     One report a minute is accepted for a volume, and only from the instance that the volume is attached to.
+    A flip that is wanted is left to the next tick if ``services`` can neither make nor request it.
     """
     report, collection = run_pass(
         start_partial_pass(services, now_s=now_s),
@@ -176,6 +177,8 @@ def _collect_host_reports(stalls: Sequence[Stall], watch_pass: WatchPass) -> _Ho
     Anybody may send reports, so the volume's own item of the ledger is read first, and nothing else of one
     that is a repetition.
     """
+    services = watch_pass.services
+    watch_pass.leaves_flips = services.modifier is None and services.flip_queue is None
     new_stalls = _read_new_stalls(stalls, watch_pass)
     repeated = len(stalls) - len(new_stalls)
     if not new_stalls:

@@ -49,6 +49,8 @@ class WatchPass:
     is_incomplete: bool = False
     """Whether something was left to the next pass: the ticks of this one are not completed."""
     keeps_samples: bool = False
+    leaves_flips: bool = False
+    """Whether a flip that is wanted is left to the next tick, as this process may not request it."""
     explains_drains: bool = True
     """Whether what drained a volume is read for its alert; a pass that sends none spends nothing on it."""
     policies: BucketPolicies = field(init=False)

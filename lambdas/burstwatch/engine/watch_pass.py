@@ -184,7 +184,13 @@ def _record(watch_pass: WatchPass) -> RecordedChanges:
     watch_pass.collector.heartbeat()
     changes = [
         *watch_pass.dropped,
-        *(decision.change for decision in watch_pass.decisions if decision.change is not None),
+        *(
+            _due_at_once(decision.change, watch_pass.context.now_s)
+            if watch_pass.leaves_flips and decision.trigger is not None
+            else decision.change
+            for decision in watch_pass.decisions
+            if decision.change is not None
+        ),
         *announce_windows(
             watch_pass.in_window,
             policy=services.policy,
@@ -199,6 +205,15 @@ def _record(watch_pass: WatchPass) -> RecordedChanges:
         return replace(recorded, subject_ids=subject_ids)
     except PartialCommitError as error:
         return replace(recorded, subject_ids=error.written_ids, error=error)
+
+
+def _due_at_once(change: Change, now_s: float) -> Change:
+    """The change of a volume that the next tick polls, whatever its interval is."""
+    return (
+        change
+        if change.state is None
+        else replace(change, state=replace(change.state, next_poll_at_s=int(now_s)))
+    )
 
 
 def _send(watch_pass: WatchPass, recorded: RecordedChanges, scope: PassScope) -> DeliveryReport:

@@ -27,7 +27,7 @@ class FunctionClock(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionSettings:
-    """The settings of watch, flip and settle; without a ``flip_queue_url`` flips are only proposed."""
+    """The settings of watch, flip, settle and probe; without a ``flip_queue_url`` flips are only proposed."""
 
     region: str
     table: str

@@ -29,7 +29,7 @@ from support.cli_session import add_calm, add_critical, modification_targets
 from support.paths import ROOT
 
 LAMBDAS = ROOT / "lambdas"
-VERBS = ("watch", "flip", "settle", "notify")
+VERBS = ("watch", "flip", "settle", "probe", "notify")
 WEBHOOK = "https://hooks.slack.com/services/T00000000/B00000000/aVerySecretPart"
 HEAVY = {"click", "rich", "matplotlib", "moto", "aws_xray_sdk", "burstlab", "burstctl"}
 

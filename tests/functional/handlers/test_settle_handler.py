@@ -134,6 +134,19 @@ def test_a_critical_volume_that_is_created_on_gp2_alerts_at_once(functions, lab)
     assert functions.requested_flips() == []
 
 
+def test_without_its_events_a_volume_is_found_by_the_next_sweep(functions, lab):
+    """Events expire after 15 minutes if Lambda does not read their queue: only time is lost."""
+    functions.tick()
+    volume_id = lab.fleet.add(LabVolume(size_gib=100, tags=CRITICAL | AUTO, created_at=lab.clock.now()))
+    for _ in range(4):
+        functions.tick(1)
+    assert functions.requested_flips() == []
+    functions.tick(1)
+    assert len(functions.requested_flips()) == 1
+    assert functions.alert_kinds() == ["CriticalVolumeOnBurstStorage"]
+    assert volume_id in functions.ledger.states()
+
+
 def test_a_critical_volume_in_mode_auto_is_flipped_at_creation(functions, lab):
     functions.tick()
     tags = CRITICAL | AUTO

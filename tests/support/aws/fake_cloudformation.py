@@ -11,7 +11,7 @@ from threading import Thread
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
 
-VERBS = ("Watch", "Flip", "Settle", "Notify")
+VERBS = ("Watch", "Flip", "Settle", "Probe", "Notify")
 
 
 @dataclass

@@ -31,7 +31,8 @@ from support.cli_session import START
 ACCOUNT = "123456789012"
 ARN = f"arn:aws:lambda:us-east-1:{ACCOUNT}:function"
 AUTO = {"burstwatch:mode": "auto"}
-MODULES = {"watch": watch, "flip": flip, "settle": settle}
+MODULES = {"watch": watch, "flip": flip, "settle": settle, "probe": settle}
+"""The probe function runs the code of settle."""
 TIME_LEFT_MS = 50_000
 PLACEHOLDER = "<aws.scheduler.scheduled-time>"
 
@@ -110,8 +111,8 @@ class DeployedFunctions:
         )
         self.ledger = deploy_stack(self.lab, self.name, policy=self.policy, topic_arn=self.topic_arn)
 
-    def environment(self, _verb: str) -> dict[str, str]:
-        """As the stack writes it, the same for each of the three."""
+    def environment(self, verb: str) -> dict[str, str]:
+        """As the stack writes it: the same for each, but probe may not request flips."""
         result = {
             "BURSTWATCH_LEDGER": f"dynamodb:{self.name}-ledger",
             "BURSTWATCH_CLOCK": self.clock,
@@ -122,7 +123,7 @@ class DeployedFunctions:
             "POWERTOOLS_METRICS_NAMESPACE": "Burstwatch",
             "POWERTOOLS_LOG_LEVEL": "INFO",
         }
-        if self.flips:
+        if self.flips and verb != "probe":
             result["BURSTWATCH_FLIP_QUEUE_URL"] = self.queue_url
         return result
 
@@ -232,6 +233,11 @@ class DeployedFunctions:
         """Invoke settle with events of EventBridge in one batch, as its queues bring them."""
         sent_s = self.lab.clock.now_s() - sent_ago_s
         return self.invoke("settle", {"Records": [an_event_message(event, sent_s) for event in events]})
+
+    def probe(self, *events: Any, sent_ago_s: float = 0.0) -> InvocationOutput:
+        """Invoke probe with reports of hosts in one batch."""
+        sent_s = self.lab.clock.now_s() - sent_ago_s
+        return self.invoke("probe", {"Records": [an_event_message(event, sent_s) for event in events]})
 
     # ---- people
 

@@ -167,7 +167,7 @@ def host_stall_reported(stage: PageEnvironment) -> None:
         "started_at": "2026-11-20T17:58:40Z",
         "top": [{"comm": "systemd-udevd", "wchan": "blk_mq_get_tag", "count": 3}],
     }
-    functions.settle(a_report(stall))
+    functions.probe(a_report(stall))
 
 
 @page_setup("CriticalVolumeOnBurstStorage")
@@ -674,8 +674,8 @@ def foreign_host_reports_dropped(stage: PageEnvironment) -> None:
         "started_at": "2026-11-20T17:58:40Z",
         "top": [],
     }
-    functions.settle(*[a_report(stall)] * 5)
-    log_of(functions, parts, "SettleLogs")
+    functions.probe(*[a_report(stall)] * 5)
+    log_of(functions, parts, "ProbeLogs")
 
 
 @page_setup("EbsEventsDropped")
