@@ -66,7 +66,7 @@ def test_a_page_is_found_by_its_name_in_any_case_and_by_a_link_to_it(name):
         ("burstbalance", "BurstBalanceDraining or BurstBalanceExhausted or BurstBalanceRecovered?"),
         ("README", "burstctl runbook lists them"),
         ("../secrets", "burstctl runbook lists them"),
-        ("", "burstctl runbook lists them"),
+        ("", "fix: write NAME, or leave it out"),
         ("\x1b[2J", "burstctl runbook lists them"),
     ],
 )
