@@ -11,7 +11,7 @@ from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.policy.policy import CadencePolicy, Policy
 from burstwatch.core.policy.windows import SETTING_KEYS
 from burstwatch.core.watch.api_cost import metric_usd_per_month
-from burstwatch.core.watch.cadence import sweep_interval_s
+from burstwatch.core.watch.polling.cadence import sweep_interval_s
 from documents.reference.allowed_values import describe_allowed
 from documents.reference.markdown import bullet, page, paragraph, require_same_keys, table
 from documents.reference.policy_advice import ADVICE, WINDOW_KEYS

@@ -1,10 +1,10 @@
 import pytest
 
+from support.browser.chromium import start_chromium
+from support.browser.report_in_browser import SMALL_FLEET, open_page
+from support.browser.site_in_browser import build_site, show_theme
 from support.builders.pages import a_fleet, a_fleet_report, render_report_page
-from support.chromium import start_chromium
 from support.paths import ROOT
-from support.report_in_browser import SMALL_FLEET, open_page
-from support.site_in_browser import build_site, show_theme
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from support.browser.chromium import TIMEOUT_S
+from support.browser.report_in_browser import SMALL_FLEET, open_page
 from support.builders.core_values import balances
 from support.builders.pages import (
     a_calm_volume,
@@ -24,8 +26,6 @@ from support.builders.pages import (
     volume_details,
     volume_id,
 )
-from support.chromium import TIMEOUT_S
-from support.report_in_browser import SMALL_FLEET, open_page
 
 BUDGET_MS = 2_000
 MIN_CONTRAST = 4.5

@@ -15,9 +15,9 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.flips.refusal import Guard, guard_page
-from support.chromium import TIMEOUT_S
+from support.browser.chromium import TIMEOUT_S
+from support.browser.site_in_browser import build_site, show_theme
 from support.paths import ROOT
-from support.site_in_browser import build_site, show_theme
 
 MIN_CONTRAST = 4.5
 """The least contrast of text, by WCAG 2.2 AA."""

@@ -14,9 +14,9 @@ from burstlab.fake_aws.slack import SlackReceiver
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
-from support.deployed_scenario import MINUTE_S, TIMEOUT_S, effects
 from support.paths import ROOT
 from support.runbooks.checkout import Checkout, check_shown
+from support.stack.deployed_scenario import MINUTE_S, TIMEOUT_S, effects
 from support.waiting import wait_until
 
 JSII_PACKAGES = Path.home() / ".cache" / "aws" / "jsii" / "package-cache"

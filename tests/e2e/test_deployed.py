@@ -15,8 +15,8 @@ from botocore.exceptions import ClientError
 from burstlab.deployed.deployed_stack import DeployedStack
 from burstlab.deployed.local_aws import ROOT
 from burstlab.model.volume import LabVolume
-from support.deployed_scenario import MINUTE_S, TIMEOUT_S, effects
 from support.runbooks.external_commands import page_command, without_comment
+from support.stack.deployed_scenario import MINUTE_S, TIMEOUT_S, effects
 from support.waiting import wait_until
 
 POLICY = """\

@@ -4,8 +4,8 @@ import pytest
 
 from support.aws.in_process_http import call_lab_in_process
 from support.builders.functions import deploy_functions
-from support.cli_session import CliSession, start_lab
-from support.fake_slack import start_fake_slack
+from support.cli.cli_session import CliSession, start_lab
+from support.delivery.fake_slack import start_fake_slack
 from support.marks import lab_settings, policy_file
 
 

@@ -8,17 +8,17 @@ import pytest
 
 from infra.config import StageConfig
 from infra.plain_parameters import parameters_of
-from support.init_files import ALERTS_ONLY, write
+from support.cli.init_files import ALERTS_ONLY, write
 from support.paths import ROOT
-from support.synthesized_stacks import default_stack
-from support.template_reader import Synthesized
-from support.upload_script import SCRIPT, TOOLS
+from support.stack.synthesized_stacks import default_stack
+from support.stack.template_reader import Synthesized
+from support.stack.upload_script import SCRIPT, TOOLS
 
 
 @pytest.fixture(scope="module")
 def alerts_only_stack(tmp_path_factory):
     """The stack of the files that init writes."""
-    from support.cdk_app import synthesize  # noqa: PLC0415 - the CDK takes seconds, and few tests want it
+    from support.stack.cdk_app import synthesize  # noqa: PLC0415 - the CDK takes seconds, and few tests want it
 
     folder = tmp_path_factory.mktemp("init")
     synthesize(write(folder, ALERTS_ONLY), folder / "out", whole=False)
@@ -28,7 +28,7 @@ def alerts_only_stack(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plain():
-    import support.cdk_app  # noqa: F401, PLC0415 - the CDK takes seconds, and few tests want it
+    import support.stack.cdk_app  # noqa: F401, PLC0415 - the CDK takes seconds, and few tests want it
     from infra.plain_template import make_template  # noqa: PLC0415
     from infra.policy import read_configuration  # noqa: PLC0415
 

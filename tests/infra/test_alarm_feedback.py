@@ -18,8 +18,8 @@ from burstwatch.handlers import notify
 from burstwatch.wiring.bootstrap_notify import NotifyServices
 from support.builders.alerts import an_alert
 from support.builders.sns_records import an_alarm, an_sns_event, to_lambda_event
-from support.synthesized_stacks import default_stack
-from support.template_reader import as_text
+from support.stack.synthesized_stacks import default_stack
+from support.stack.template_reader import as_text
 
 A_DAY = 24 * 60
 MAX_MESSAGES = 5

@@ -18,9 +18,9 @@ from infra.permissions import READS_OF_KINDS
 from infra.plain_parameters import check_stage, parameters_of
 from infra.policy import read_configuration
 from support.bench_loader import load_bench
-from support.init_files import ALERTS_ONLY, write
-from support.synthesized_stacks import default_stack
-from support.template_reader import as_list
+from support.cli.init_files import ALERTS_ONLY, write
+from support.stack.synthesized_stacks import default_stack
+from support.stack.template_reader import as_list
 
 
 def test_its_files_are_taken_by_the_plain_template_unless_they_name_several_regions(tmp_path):

@@ -11,8 +11,8 @@ from itertools import combinations
 
 import pytest
 
-from support.synthesized_stacks import synth
-from support.template_resolver import resolve_template
+from support.stack.synthesized_stacks import synth
+from support.stack.template_resolver import resolve_template
 
 BOUNDARY = "arn:aws:iam::123456789012:policy/team/bounded"
 SWITCHES = {
@@ -110,7 +110,7 @@ def test_its_code_comes_from_the_bucket_of_its_user(plain):
     got = resolve_template(plain, {"AssetsBucket": "ours", "AssetsPrefix": "tools/"})["Resources"]
     codes = [body["Properties"]["Code"] for body in got.values() if body["Type"] == "AWS::Lambda::Function"]
     [layer] = [body for body in got.values() if body["Type"] == "AWS::Lambda::LayerVersion"]
-    assert len(codes) == 4
+    assert len(codes) == 5
     assert all(code == {"S3Bucket": "ours", "S3Key": "tools/functions.zip"} for code in codes)
     assert layer["Properties"]["Content"] == {"S3Bucket": "ours", "S3Key": "tools/layer.zip"}
 

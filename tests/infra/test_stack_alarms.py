@@ -5,8 +5,8 @@ import re
 import pytest
 
 from support.paths import ROOT
-from support.synthesized_stacks import default_stack, full_stack, synth
-from support.template_reader import as_text, without_hash
+from support.stack.synthesized_stacks import default_stack, full_stack, synth
+from support.stack.template_reader import as_text, without_hash
 
 AWS_NAMESPACES = {"AWS/Lambda", "AWS/SQS"}
 DEFAULT = {

@@ -10,7 +10,7 @@ import pytest
 from infra import dependencies
 from infra.dependencies import REQUIREMENTS_FILE, SERVICES
 from support.paths import ROOT
-from support.synthesized_stacks import default_stack, synth
+from support.stack.synthesized_stacks import default_stack, synth
 
 MAX_BYTES = 12 * 2**20
 AARCH64 = 183

@@ -7,8 +7,8 @@ import pytest
 
 from burstwatch.core.assessment import host_stall
 from support.paths import ROOT
-from support.synthesized_stacks import default_stack, full_stack
-from support.template_reader import as_text
+from support.stack.synthesized_stacks import default_stack, full_stack
+from support.stack.template_reader import as_text
 
 BURSTWATCH = ROOT / "lambdas" / "burstwatch"
 RESERVED_VARIABLES = {"AWS_REGION"}

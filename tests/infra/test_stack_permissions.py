@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from support.paths import ROOT
-from support.synthesized_stacks import default_stack, full_stack, synth
-from support.template_reader import VERBS, as_list, as_text, permissions_of
+from support.stack.synthesized_stacks import default_stack, full_stack, synth
+from support.stack.template_reader import VERBS, as_list, as_text, permissions_of
 
 TRANSCRIPT = Path(__file__).with_name("permissions.txt")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.paths import ROOT
-from support.synthesized_stacks import EVERYTHING, synth
+from support.stack.synthesized_stacks import EVERYTHING, synth
 
 UNSAFE = """
 import sys

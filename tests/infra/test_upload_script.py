@@ -9,7 +9,7 @@ import pytest
 
 from infra.config import StageConfig
 from infra.plain_parameters import parameters_of
-from support.upload_script import SCRIPT, TOOLS
+from support.stack.upload_script import SCRIPT, TOOLS
 
 
 def calls(release):

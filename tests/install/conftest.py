@@ -14,13 +14,13 @@ from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.instances.instance import LabInstance
 from burstlab.model.volume import LabVolume
-from support.container_image import bench, build
-from support.installing import BIN, INSTANCE, VOLUME, run
-from support.lab_start import START
+from support.install.container_image import bench, build
+from support.install.installing import BIN, INSTANCE, VOLUME, run
+from support.install.wheelhouse import make_wheelhouse
+from support.lab.lab_start import START
 from support.paths import ROOT
 from support.runbooks.checkout import Checkout
 from support.runbooks.external_commands import page_command
-from support.wheelhouse import make_wheelhouse
 
 
 @pytest.fixture(scope="module")

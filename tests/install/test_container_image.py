@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from burstctl.watch.command import watch
-from support.artefacts import assert_bill_is_complete, load_artefact_script
-from support.container_image import VOLUME, bench, build
+from support.install.artefacts import assert_bill_is_complete, load_artefact_script
+from support.install.container_image import VOLUME, bench, build
 from support.paths import ROOT
 from support.waiting import wait_until
 

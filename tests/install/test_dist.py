@@ -14,7 +14,7 @@ from hashlib import sha256
 import pytest
 from integrations import dist
 
-from support.artefacts import assert_bill_is_complete
+from support.install.artefacts import assert_bill_is_complete
 from support.paths import ROOT
 
 

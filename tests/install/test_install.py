@@ -12,7 +12,7 @@ import pytest
 
 from burstctl.main import COMMANDS
 from burstctl.manpage import make_manpage
-from support.installing import BIN, INSTANCE, VOLUME, run
+from support.install.installing import BIN, INSTANCE, VOLUME, run
 from support.paths import ROOT
 from support.runbooks.checkout import Checkout
 from support.runbooks.external_commands import page_command

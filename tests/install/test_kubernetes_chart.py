@@ -8,7 +8,7 @@ import yaml
 from burstctl.watch.command import watch
 from burstwatch.adapters.policy.yaml_file import read_policy
 from burstwatch.core.policy.policy import PolicyError
-from support.artefacts import load_artefact_script
+from support.install.artefacts import load_artefact_script
 
 check = load_artefact_script("kubernetes/check")
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"

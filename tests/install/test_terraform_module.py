@@ -13,7 +13,7 @@ import pytest
 from infra.config import StageConfig
 from infra.plain_parameters import parameters_of
 from support.paths import ROOT
-from support.synthesized_stacks import full_stack
+from support.stack.synthesized_stacks import full_stack
 
 MODULE = ROOT / "integrations" / "terraform"
 OWN_VARIABLES = {"files", "stack_name", "tags"}

@@ -19,8 +19,8 @@ from burstlab.model.fleet import LabFleet
 from burstlab.soak.runner import run
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from support.concurrency.lab_runs import MINUTES
-from support.lab_start import START
-from support.scored_night import HOUR_S, NIGHT
+from support.lab.lab_start import START
+from support.lab.scored_night import HOUR_S, NIGHT
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from burstlab.model.fleet_file import FleetFileError, make_mixed_volumes, make_r
 from burstlab.model.loads.load import NAMED_LOADS
 from burstlab.model.loads.load_parser import TRACES_DIRECTORY
 from burstwatch.adapters.notify.slack_webhook import SlackWebhook
-from support.lab_start import START
+from support.lab.lab_start import START
 
 BURSTLAB = [sys.executable, "-c", "from burstlab.main import main; main()"]
 

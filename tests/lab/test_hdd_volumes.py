@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from burstlab.fake_aws.metrics import read_datapoints
+from burstlab.fake_aws.cloudwatch.volume_metrics import read_datapoints
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
 from burstlab.model.volume import LabVolume
-from support.lab_start import START
+from support.lab.lab_start import START
 
 TIB = 1_024
 

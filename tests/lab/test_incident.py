@@ -13,7 +13,7 @@ from burstlab.disk.docker import PACKAGES
 from burstlab.incident.command import incident, run_incident
 from burstlab.incident.live_view import EventReporter, open_view, print_introduction, print_summary, render
 from burstlab.incident.run import build_summary, choose_job_commands
-from support.disk_support import (
+from support.lab.disk_support import (
     BURSTLAB,
     environment,
     leftovers_of,

@@ -10,7 +10,7 @@ from burstlab.model.instances.instance_group import fair_shares
 from burstlab.model.instances.instance_types import ebs_limits
 from burstlab.model.loads.load import Cycle, SizedLoad
 from burstlab.model.volume import LabVolume
-from support.lab_start import START
+from support.lab.lab_start import START
 
 INSTANCES = ("i-0000000000000000a", "i-0000000000000000b")
 DEMANDS = st.sampled_from([0, 40, 300, 900, 2_500, 6_000, 20_000])

@@ -25,7 +25,7 @@ from burstlab.probe_scenarios.table import (
     summarise_runs,
     to_markdown,
 )
-from support.disk_support import BURSTLAB, environment, require_throttled_disk
+from support.lab.disk_support import BURSTLAB, environment, require_throttled_disk
 from support.paths import ROOT
 from support.waiting import wait_until
 

@@ -21,7 +21,7 @@ from burstlab.score.record import AcceptedModification, is_free, usd_over_gp2
 from burstlab.score.replay import GP2
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.policy.policy import Policy
-from support.scored_night import HOUR_S, NIGHT
+from support.lab.scored_night import HOUR_S, NIGHT
 
 NO_DELAY = MetricDelay(gap_interval_s=0)
 SETTINGS = NO_DELAY.settings(queued=False)

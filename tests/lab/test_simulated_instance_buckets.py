@@ -13,7 +13,7 @@ from burstlab.model.fleet import FleetError, LabFleet, LabInstance, LabSettings
 from burstlab.model.instances.instance_group import fair_shares
 from burstlab.model.loads.load import Cycle
 from burstlab.model.volume import LabVolume
-from support.lab_start import START
+from support.lab.lab_start import START
 
 LARGE, OTHER = "i-0000000000000000a", "i-0000000000000000b"
 KIB_PER_MB = 1_000_000 / 1_024

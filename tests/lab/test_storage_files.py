@@ -8,7 +8,7 @@ import pytest
 
 from burstlab.model.fleet_file import FleetFileError, read_fleet
 from burstlab.model.storage_file import read_storage
-from support.lab_start import START
+from support.lab.lab_start import START
 
 EXAMPLE = """
 file_systems:

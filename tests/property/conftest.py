@@ -18,9 +18,9 @@ from burstwatch.engine.collector import Collector
 from burstwatch.wiring.bootstrap import build_client, open_session
 from support.aws.in_memory_aws import DRAINING, NOON, NOW_S, CannedAws, services_with
 from support.aws.queried_clients import query_clients
-from support.cli_session import CliSession
+from support.cli.cli_session import CliSession
 from support.concurrency.flip_state_machine import DelayedExecutor
-from support.stored_ledger import StoredLedger
+from support.ledger.stored_ledger import StoredLedger
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from burstctl.experiment.credit_reset import LOOKBACK_S, UNCLEAR, Hypothesis, RoundTrip, reach_verdict
-from burstlab.fake_aws.metrics import read_datapoints
+from burstlab.fake_aws.cloudwatch.volume_metrics import read_datapoints
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume

@@ -27,7 +27,7 @@ from burstwatch.wiring.observability import Telemetry
 from support.aws.in_memory_aws import DRAINING, NOW_S, CannedAws, services_with
 from support.builders.alerts import an_alert
 from support.builders.sns_records import ALARM, a_record, to_lambda_event
-from support.fake_slack import assert_no_active_markup
+from support.delivery.fake_slack import assert_no_active_markup
 from support.hostile_input import (
     LONGEST_MESSAGE,
     any_value,

@@ -37,7 +37,7 @@ from support.aws.in_memory_aws import (
     a_described_volume,
     services_with,
 )
-from support.cli_session import (
+from support.cli.cli_session import (
     add_calm,
     add_critical,
     add_exhausted,
@@ -45,7 +45,7 @@ from support.cli_session import (
     add_warning,
     start_lab,
 )
-from support.fake_slack import assert_no_active_markup, assert_within_slacks_limits
+from support.delivery.fake_slack import assert_no_active_markup, assert_within_slacks_limits
 from support.hostile_input import (
     HOSTILE_TEXTS,
     KNOWN_TAGS,

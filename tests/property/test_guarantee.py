@@ -25,9 +25,9 @@ from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.bucket_policy import BucketPolicies
 from burstwatch.core.policy.policy import CadencePolicy, Policy, PolicyError, TelemetryPolicy
 from burstwatch.core.policy.volume_tags import read_tags
-from burstwatch.core.watch.cadence import sweep_interval_s
 from burstwatch.core.watch.decide import TickContext, decide
-from burstwatch.core.watch.due_volumes import due_in_focus, due_in_sweep, fingerprint
+from burstwatch.core.watch.polling.cadence import sweep_interval_s
+from burstwatch.core.watch.polling.due_volumes import due_in_focus, due_in_sweep, fingerprint
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
 from support.builders.core_values import a_volume

@@ -28,8 +28,8 @@ from burstwatch.core.policy.policy import CadencePolicy, Policy
 from burstwatch.core.policy.resources import EfsPolicy, InstancePolicy, RdsPolicy, ResourcesPolicy
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.rds.rds_buckets import RDS_IO, gp2_storage_bucket
-from burstwatch.core.watch.cadence import sweep_interval_s, sweep_ticks
 from burstwatch.core.watch.decide import TickContext, decide
+from burstwatch.core.watch.polling.cadence import sweep_interval_s, sweep_ticks
 from support.builders.core_values import a_volume, an_instance
 from support.builders.storage import a_database, a_file_system
 

@@ -11,7 +11,7 @@ from burstlab.model.aws_error import AwsError
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
-from support.lab_start import START
+from support.lab.lab_start import START
 
 DAY = timedelta(hours=24)
 MOMENTS = st.sampled_from(["accepted", "optimizing", "completed"])

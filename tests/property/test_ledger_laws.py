@@ -31,7 +31,7 @@ from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.location import AwsLocation
 from support.builders.states import GROUPS, build_state
-from support.ledger_stores import ledger_store
+from support.ledger.ledger_stores import ledger_store
 
 VOLUMES = ("vol-0a", "vol-0b", "vol-0c")
 CHANNELS = ("mail", "slack")

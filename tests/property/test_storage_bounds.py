@@ -13,7 +13,7 @@ from burstwatch.core.buckets.units import GIB
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.efs.efs_bucket import efs_bucket
 from burstwatch.core.rds.rds_buckets import class_buckets, storage_bucket
-from support.lab_start import START
+from support.lab.lab_start import START
 
 KIB_PER_MIB = 1_024
 

@@ -26,7 +26,7 @@ from burstwatch.core.policy.windows import (
     to_mapping,
     window_state,
 )
-from support.window_occurrences import next_occurrence, occurrence_at
+from support.lab.window_occurrences import next_occurrence, occurrence_at
 
 DAY_MIN = 24 * 60
 WEEKS_MIN = 21 * DAY_MIN

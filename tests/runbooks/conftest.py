@@ -2,7 +2,7 @@ from shlex import split
 
 import pytest
 
-from support.disk_support import require_throttled_disk
+from support.lab.disk_support import require_throttled_disk
 from support.runbooks import moto_stack
 from support.runbooks.checkout import Checkout
 from support.runbooks.example_page import TEXT

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from support.scenario_runner import Scenario, run_scenario
+from support.scenario.scenario_runner import Scenario, run_scenario
 
 SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
 TRANSCRIPT = """

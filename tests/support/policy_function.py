@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from burstwatch.adapters.ledger.dynamodb_notes import DynamoKeyValueStore
 from burstwatch.adapters.policy.parameter_store import PolicyParameter
-from support.ledger_stores import TABLE, dynamodb_client
+from support.ledger.ledger_stores import TABLE, dynamodb_client
 
 NAME = "/burstwatch/prod/policy"
 

@@ -37,7 +37,7 @@ from typing import Any, Final
 
 from simulate_accuracy import TYPES, Recording, read_recordings, scale_to_baseline
 
-from burstlab.fake_aws.metrics import datapoint_lag_s
+from burstlab.fake_aws.cloudwatch.volume_metrics import datapoint_lag_s
 from burstlab.harness.world import PASS_DELAY_S, TICK_S, build_services
 from burstlab.model.bucket import FULL_CREDITS
 from burstlab.model.clock import LabClock
@@ -63,9 +63,9 @@ from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import CadencePolicy, Policy
 from burstwatch.core.policy.volume_tags import read_tags
-from burstwatch.core.watch.cadence import sweep_interval_s
 from burstwatch.core.watch.decide import decide
 from burstwatch.core.watch.decision import TickContext
+from burstwatch.core.watch.polling.cadence import sweep_interval_s
 
 PERIOD_S: Final = 300
 SETTINGS: Final = LabSettings(lag_s=60, lag_most_s=300)

@@ -21,9 +21,9 @@ from burstwatch.core.ebs.volume import CREDITS_PER_PCT, Volume, baseline_iops, h
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.volume_tags import read_tags
-from burstwatch.core.watch.cadence import sweep_interval_s
 from burstwatch.core.watch.decide import decide
 from burstwatch.core.watch.decision import TickContext
+from burstwatch.core.watch.polling.cadence import sweep_interval_s
 
 _MINUTE_S, _HOUR_S = 60, 3600
 _BURST_AT_S = 1_800_000_000 // 86_400 * 86_400

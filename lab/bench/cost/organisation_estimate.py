@@ -31,7 +31,7 @@ from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.policy.policy import CadencePolicy, TelemetryPolicy
 from burstwatch.core.watch.api_cost import MONTH_S, metric_usd_per_month
-from burstwatch.core.watch.cadence import sweep_interval_s
+from burstwatch.core.watch.polling.cadence import sweep_interval_s
 
 MIX_GIB: Final = (8, 30, 100, 334, 500, 900)
 SWEEP_S: Final = 300

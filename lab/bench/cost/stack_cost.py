@@ -38,7 +38,7 @@ from burstwatch.core.policy.policy import CadencePolicy, Policy  # noqa: E402
 from burstwatch.core.rds.db_instance import DbInstance  # noqa: E402
 from burstwatch.core.rds.rds_buckets import RDS_IO, gp2_storage_bucket  # noqa: E402
 from burstwatch.core.watch.api_cost import metric_usd_per_month  # noqa: E402
-from burstwatch.core.watch.cadence import sweep_interval_s  # noqa: E402 - infra is found below the repository's root
+from burstwatch.core.watch.polling.cadence import sweep_interval_s  # noqa: E402 - infra is found below the repository's root
 
 FLEETS: Final = (100, 1_000, 10_000)
 

@@ -7,7 +7,7 @@ from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.policy.policy import CadencePolicy
 from burstwatch.core.watch.api_cost import metric_usd_per_month, usd_per_month_idle
-from burstwatch.core.watch.cadence import sweep_interval_s
+from burstwatch.core.watch.polling.cadence import sweep_interval_s
 
 VOLUMES = 1_000
 MIX_GIB = (8, 30, 100, 334, 500, 900)

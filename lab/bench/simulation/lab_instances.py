@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from burstlab.fake_aws.cloudwatch import MAX_QUERIES, CloudWatchApi
+from burstlab.fake_aws.cloudwatch.api import MAX_QUERIES, CloudWatchApi
 from burstlab.fake_aws.ec2.api import Ec2Api
 from burstlab.fake_aws.protocols import Call
 from burstlab.model.clock import LabClock

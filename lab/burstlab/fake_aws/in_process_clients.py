@@ -11,8 +11,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from burstlab.fake_aws.instance_metrics import read_instance_datapoints
-from burstlab.fake_aws.metrics import read_datapoints, read_exceeded_checks
+from burstlab.fake_aws.cloudwatch.instance_metrics import read_instance_datapoints
+from burstlab.fake_aws.cloudwatch.volume_metrics import read_datapoints, read_exceeded_checks
 from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
 from burstlab.model.instances.instance import LabInstance

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from werkzeug.serving import BaseWSGIServer, ThreadedWSGIServer, WSGIRequestHandler
 
 from burstlab.fake_aws.background_server import BackgroundServer
-from burstlab.fake_aws.cloudwatch import CloudWatchApi
+from burstlab.fake_aws.cloudwatch.api import CloudWatchApi
 from burstlab.fake_aws.control_api import CONTROL_PATH, ControlApi
 from burstlab.fake_aws.dynamodb import DynamoDbApi
 from burstlab.fake_aws.ec2.api import Ec2Api

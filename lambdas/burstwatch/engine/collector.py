@@ -28,8 +28,8 @@ from burstwatch.core.instances.instance_buckets import INSTANCE_IO, INSTANCE_THR
 from burstwatch.core.instances.instance_metrics import INSTANCE_METRICS, INSTANCE_SPAN_S, InstanceMetrics
 from burstwatch.core.metric_spec import MetricSpec
 from burstwatch.core.resource_type import ResourceType
-from burstwatch.core.watch.due_buckets import DueBucket
-from burstwatch.core.watch.due_volumes import DueVolume
+from burstwatch.core.watch.polling.due_buckets import DueBucket
+from burstwatch.core.watch.polling.due_volumes import DueVolume
 
 _HORIZON_S: Final = PERIOD_S * max(HORIZONS_MIN)
 _METRIC_LATENESS_S: Final = PERIOD_S * 5

@@ -18,7 +18,7 @@ from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.text import format_instant
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import urgency_of
-from burstwatch.core.watch.turns import in_turn
+from burstwatch.core.watch.polling.turns import in_turn
 from burstwatch.engine.flip_executor import execute_flips
 from burstwatch.engine.fresh_context import empty_state
 from burstwatch.engine.pass_state import WatchPass, isolate_errors

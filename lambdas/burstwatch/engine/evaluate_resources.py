@@ -31,8 +31,8 @@ from burstwatch.core.tag_keys import IGNORE
 from burstwatch.core.watch.changed_class import forget_other_class
 from burstwatch.core.watch.decide import conclude, evaluate_volume
 from burstwatch.core.watch.decision import Decision
-from burstwatch.core.watch.due_buckets import DueBucket, buckets_of
 from burstwatch.core.watch.evidence import Evidence
+from burstwatch.core.watch.polling.due_buckets import DueBucket, buckets_of
 from burstwatch.engine.collector import Collector
 from burstwatch.engine.evaluate_volumes import (
     drop_missing,

@@ -22,7 +22,7 @@ from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.volume import Volume, can_burst
 from burstwatch.core.ebs.volume_bucket import bucket_kind_of, bucket_of
-from burstwatch.core.flips.observed_state import ObservedState, is_on_target
+from burstwatch.core.flips.reconciliation.observed_state import ObservedState, is_on_target
 from burstwatch.core.flips.return_trigger import is_demand_known
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import Direction, FlipStatus, active_hold
@@ -30,14 +30,14 @@ from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import FOCUS_TICK, Mode
 from burstwatch.core.resource_type import ResourceType, is_volume_subject, type_of_id
 from burstwatch.core.tag_keys import CRITICAL, IGNORE
-from burstwatch.core.watch.cadence import is_recheck_due, sweep_interval_s
 from burstwatch.core.watch.decide import conclude, evaluate_volume
 from burstwatch.core.watch.decision import Action, Decision, VolumeEvaluation
-from burstwatch.core.watch.due_volumes import DueVolume
 from burstwatch.core.watch.missing_volume import drop_state, mark_missing
 from burstwatch.core.watch.pass_report import urgency_of
+from burstwatch.core.watch.polling.cadence import is_recheck_due, sweep_interval_s
+from burstwatch.core.watch.polling.due_volumes import DueVolume
+from burstwatch.core.watch.polling.turns import in_turn
 from burstwatch.core.watch.record_reading import may_be_idle
-from burstwatch.core.watch.turns import in_turn
 from burstwatch.core.watch.witness import describe_volume_witness
 from burstwatch.engine.collector import OPERATIONS_SPAN_S
 from burstwatch.engine.pass_state import WatchPass, isolate_errors, record_stop

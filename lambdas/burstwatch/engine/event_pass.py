@@ -12,8 +12,8 @@ from burstwatch.core.ledger.ledger import States
 from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.rds.rds_buckets import RDS_IO
 from burstwatch.core.resource_type import ResourceType
-from burstwatch.core.watch.due_buckets import buckets_of
 from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.core.watch.polling.due_buckets import buckets_of
 from burstwatch.engine.evaluate_volumes import drop_missing, to_due
 from burstwatch.engine.follow_renames import follow_renames, subjects_about
 from burstwatch.engine.forced_volumes import find_forced_volumes

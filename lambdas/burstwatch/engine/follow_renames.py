@@ -13,8 +13,8 @@ from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.rds.db_instance import DbInstance
 from burstwatch.core.resource_type import DATABASE_PREFIX, resource_id_in
-from burstwatch.core.watch.due_buckets import DueBucket, buckets_of
 from burstwatch.core.watch.missing_volume import drop_state
+from burstwatch.core.watch.polling.due_buckets import DueBucket, buckets_of
 from burstwatch.core.watch.renamed_database import (
     find_renamed,
     move_holds,

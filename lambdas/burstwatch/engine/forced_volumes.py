@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from burstwatch.core.ebs.volume import Volume, can_burst
-from burstwatch.core.flips.observed_state import is_on_target
+from burstwatch.core.flips.reconciliation.observed_state import is_on_target
 from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Mode
 from burstwatch.core.tag_keys import CRITICAL, WINDOW

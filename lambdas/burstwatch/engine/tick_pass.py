@@ -11,14 +11,14 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.ledger import FleetSnapshot, Ledger, TickKind
 from burstwatch.core.policy.policy import CadencePolicy
 from burstwatch.core.resource_type import is_volume_subject, type_of_id
-from burstwatch.core.watch.due_buckets import (
+from burstwatch.core.watch.fleet_summary import count_volumes, fleet_fingerprints
+from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.core.watch.polling.due_buckets import (
     DueBucket,
     bucket_fingerprint,
     due_buckets_in_sweep,
 )
-from burstwatch.core.watch.due_volumes import DueVolume, due_in_focus, due_in_sweep, fingerprint
-from burstwatch.core.watch.fleet_summary import count_volumes, fleet_fingerprints
-from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.core.watch.polling.due_volumes import DueVolume, due_in_focus, due_in_sweep, fingerprint
 from burstwatch.engine.evaluate_resources import list_buckets, read_remembered_buckets
 from burstwatch.engine.evaluate_volumes import read_remembered_volumes, to_due
 from burstwatch.engine.forced_volumes import find_forced_volumes

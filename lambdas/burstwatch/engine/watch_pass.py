@@ -17,11 +17,11 @@ from burstwatch.core.ledger.ledger import Change, States
 from burstwatch.core.ledger.unreadable_item import ItemKind
 from burstwatch.core.resource_type import is_volume_subject
 from burstwatch.core.watch.decision import TickContext
-from burstwatch.core.watch.due_buckets import DueBucket
-from burstwatch.core.watch.due_volumes import DueVolume
 from burstwatch.core.watch.fleet_summary import summarise_fleet
 from burstwatch.core.watch.pass_report import PassReport
-from burstwatch.core.watch.turns import in_turn
+from burstwatch.core.watch.polling.due_buckets import DueBucket
+from burstwatch.core.watch.polling.due_volumes import DueVolume
+from burstwatch.core.watch.polling.turns import in_turn
 from burstwatch.core.watch.window_status import WindowSchedule, announce_windows
 from burstwatch.engine.alert_delivery import DeliveryReport, deliver
 from burstwatch.engine.dispatch import dispatch_flips

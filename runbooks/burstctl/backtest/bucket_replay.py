@@ -21,10 +21,10 @@ from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import FOCUS_TICK, Policy
 from burstwatch.core.policy.volume_tags import read_tags
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
-from burstwatch.core.watch.cadence import sweep_ticks
 from burstwatch.core.watch.decide import decide
 from burstwatch.core.watch.decision import TickContext
-from burstwatch.core.watch.due_buckets import DueBucket
+from burstwatch.core.watch.polling.cadence import sweep_ticks
+from burstwatch.core.watch.polling.due_buckets import DueBucket
 
 if TYPE_CHECKING:
     from burstwatch.core.ledger.resource_state import ResourceState

@@ -30,7 +30,7 @@ from burstwatch.core.policy.policy import Policy
 from burstwatch.core.resource_type import ResourceType, type_of_id
 from burstwatch.core.text import format_count, format_instant, format_usd
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
-from burstwatch.core.watch.due_buckets import DueBucket, buckets_of
+from burstwatch.core.watch.polling.due_buckets import DueBucket, buckets_of
 from burstwatch.engine.collector import Collector
 from burstwatch.engine.resource_readers import ADVISED_KINDS, find_resources, list_resources
 

@@ -26,8 +26,8 @@ from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.policy.policy import FOCUS_TICK, CadencePolicy, Policy
 from burstwatch.core.policy.windows import window_names_of
 from burstwatch.core.tag_keys import CRITICAL, IGNORE
-from burstwatch.core.watch.cadence import sweep_ticks
-from burstwatch.core.watch.due_volumes import due_in_focus
+from burstwatch.core.watch.polling.cadence import sweep_ticks
+from burstwatch.core.watch.polling.due_volumes import due_in_focus
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
 

@@ -5,8 +5,8 @@ from functools import partial
 
 from burstwatch.core.assessment.resource import Resource
 from burstwatch.core.resource_type import ResourceType, is_volume_subject, type_of_id
-from burstwatch.core.watch.due_buckets import buckets_of
 from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.core.watch.polling.due_buckets import buckets_of
 from burstwatch.engine.evaluate_resources import list_buckets, read_remembered_buckets
 from burstwatch.engine.evaluate_volumes import read_remembered_volumes, to_due
 from burstwatch.engine.follow_renames import follow_renames, subjects_about

@@ -8,7 +8,7 @@ from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.demand import Demand
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.recommendation import demand_of
-from burstwatch.core.watch.due_volumes import DueVolume
+from burstwatch.core.watch.polling.due_volumes import DueVolume
 from burstwatch.engine.collector import Collector
 from burstwatch.engine.services import Services
 

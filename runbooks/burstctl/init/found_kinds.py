@@ -14,7 +14,7 @@ from burstwatch.core.policy.policy import Policy
 from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.text import format_count, format_usd
 from burstwatch.core.watch.api_cost import metric_usd_per_month
-from burstwatch.core.watch.cadence import sweep_interval_s
+from burstwatch.core.watch.polling.cadence import sweep_interval_s
 from burstwatch.engine.evaluate_resources import list_buckets
 from burstwatch.engine.watch_pass import start_pass
 from burstwatch.wiring.bootstrap import AwsSession, build_services

@@ -13,7 +13,7 @@ from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.policy.policy import CadencePolicy
 from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.watch.api_cost import MONTH_S, metric_usd_per_month
-from burstwatch.core.watch.cadence import sweep_interval_s
+from burstwatch.core.watch.polling.cadence import sweep_interval_s
 
 SMALL_GIB: Final = 100
 

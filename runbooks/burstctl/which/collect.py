@@ -44,8 +44,8 @@ from burstwatch.core.policy.bucket_policy import policy_of_bucket
 from burstwatch.core.rds.db_instance import DbInstance
 from burstwatch.core.rds.rds_buckets import RDS_IO, describe_cpu_credits, not_running_reason
 from burstwatch.core.resource_type import ResourceType, type_of_id
-from burstwatch.core.watch.due_buckets import DueBucket, buckets_of
 from burstwatch.core.watch.efs_evidence import EFS_DIMENSION
+from burstwatch.core.watch.polling.due_buckets import DueBucket, buckets_of
 from burstwatch.core.watch.rds_evidence import RDS_DAY_METRICS, RDS_DIMENSION
 from burstwatch.engine.evaluate_resources import read_whether_published
 from burstwatch.engine.resource_readers import find_resources

@@ -1,6 +1,6 @@
 import pytest
 
-from support.fake_slack import FakeTime
+from support.delivery.fake_slack import FakeTime
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from support.aws.fake_stack import deploy_stack
-from support.aws_check_session import AwsCheckSession
-from support.cli_session import START, add_calm, add_critical
-from support.permissions_page import SECTIONS, allowed_actions, operations
-from support.shell_typing import SHELLS, TypingShell, is_installed
+from support.cli.aws_check_session import AwsCheckSession
+from support.cli.cli_session import START, add_calm, add_critical
+from support.cli.permissions_page import SECTIONS, allowed_actions, operations
+from support.cli.shell_typing import SHELLS, TypingShell, is_installed
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import sys
 import click
 import pytest
 
-from support.cli_session import add_calm, add_critical, add_exhausted, every_command
+from support.cli.cli_session import add_calm, add_critical, add_exhausted, every_command
 
 pytestmark = pytest.mark.usefixtures("colours")
 

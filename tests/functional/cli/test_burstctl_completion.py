@@ -9,8 +9,8 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from burstctl.main import COMMANDS, burstctl
+from support.cli.shell_typing import SHELLS
 from support.paths import ROOT
-from support.shell_typing import SHELLS
 
 
 @pytest.mark.parametrize(

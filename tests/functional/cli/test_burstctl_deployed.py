@@ -11,7 +11,7 @@ from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import TickKind
 from burstwatch.wiring import bootstrap
 from support.aws.fake_stack import DEFAULT_POLICY, deploy_stack, push_policy, put_parameter
-from support.cli_session import (
+from support.cli.cli_session import (
     add_calm,
     add_critical,
     add_exhausted,

@@ -12,7 +12,7 @@ import pytest
 
 from burstlab.fake_aws.faults import Fault
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from support.cli_session import add_critical
+from support.cli.cli_session import add_critical
 from support.waiting import wait_until
 
 

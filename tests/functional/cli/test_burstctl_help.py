@@ -6,7 +6,7 @@ import click
 import pytest
 
 from burstctl.main import COMMANDS
-from support.cli_session import every_command
+from support.cli.cli_session import every_command
 from support.paths import ROOT
 
 ALL_COMMANDS = [

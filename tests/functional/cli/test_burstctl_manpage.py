@@ -12,7 +12,7 @@ from burstctl.cli.output import DEBUG_ENV
 from burstctl.main import burstctl
 from burstctl.manpage import make_manpage
 from burstwatch.wiring.settings import CLOCK, LEDGER, SLACK_WEBHOOK, TOPIC_ARN
-from support.cli_session import every_command
+from support.cli.cli_session import every_command
 from support.paths import ROOT
 
 GROFF = shutil.which("groff")

@@ -16,7 +16,7 @@ from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.server import Endpoint
 from burstwatch.wiring.settings import SettingsError
 from support.aws.fake_stack import deploy_stack
-from support.cli_session import START, add_calm, add_critical, add_warning, every_command
+from support.cli.cli_session import START, add_calm, add_critical, add_warning, every_command
 
 BOTH_REGIONS = ("--region", "us-east-1", "--region", "eu-west-1")
 REGIONS = b"""<DescribeRegionsResponse><regionInfo>

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.cli_session import (
+from support.cli.cli_session import (
     add_calm,
     add_critical,
     add_lab_instance,

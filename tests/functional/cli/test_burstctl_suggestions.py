@@ -7,7 +7,7 @@ import pytest
 
 from burstctl.cli.options import Command
 from burstlab.model.database import LabDatabase
-from support.cli_session import (
+from support.cli.cli_session import (
     INSTANCE,
     START,
     add_calm,

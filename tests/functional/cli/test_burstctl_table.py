@@ -15,7 +15,7 @@ from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import display_width
 from burstwatch.core.watch.pass_report import PassReport
 from support.builders.core_values import a_decision, a_volume, an_assessment, at, balances, draining_to
-from support.cli_session import (
+from support.cli.cli_session import (
     add_calm,
     add_critical,
     add_gp3,

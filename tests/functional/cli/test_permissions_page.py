@@ -10,10 +10,10 @@ from burstlab.model.database import LabDatabase
 from burstlab.model.file_system import LabFileSystem
 from support.aws.fake_cloudformation import fake_cloudformation
 from support.aws.fake_stack import deploy_stack
-from support.cli_session import INSTANCE, add_calm, add_critical, add_draining_instance
-from support.fake_slack import start_fake_slack
+from support.cli.cli_session import INSTANCE, add_calm, add_critical, add_draining_instance
+from support.cli.permissions_page import SECTIONS, allowed_actions, operations, policies
+from support.delivery.fake_slack import start_fake_slack
 from support.paths import ROOT
-from support.permissions_page import SECTIONS, allowed_actions, operations, policies
 
 VOLUME = "VOLUME"
 TO_LOOK = [

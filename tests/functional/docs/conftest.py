@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from documents.recordings.scenes import build_recordings
-from support.cli_session import add_critical
+from support.cli.cli_session import add_critical
 from support.paths import DASHBOARD, RULES
 
 

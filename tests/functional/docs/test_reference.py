@@ -20,7 +20,7 @@ from burstwatch.wiring.settings import CLOCK, LEDGER, SLACK_WEBHOOK, TOPIC_ARN
 from documents.reference.allowed_values import describe_allowed
 from documents.reference.markdown import require_same_keys
 from documents.reference.pages import FOLDER, build_pages
-from support.cli_session import every_command
+from support.cli.cli_session import every_command
 from support.paths import ROOT
 
 SETTINGS = {setting.path: setting for setting in list_settings(Policy())}

@@ -1,6 +1,6 @@
 """docs/schemas: each document that programs read has one, strict enough to catch what would break them.
 
-``support.cli_session`` checks every output of every command in all tests against them.
+``support.cli.cli_session`` checks every output of every command in all tests against them.
 """
 
 import json
@@ -31,10 +31,8 @@ from support.builders.alerts import (
     event_alerts_of_every_kind,
     numbered_alert,
 )
-from support.cli_session import add_critical
-from support.paths import ROOT
-from support.probe.sample_readings import a_reading
-from support.schema_check import (
+from support.cli.cli_session import add_critical
+from support.cli.schema_check import (
     SCHEMAS,
     check_document,
     check_output,
@@ -42,6 +40,8 @@ from support.schema_check import (
     schema_file,
     schema_validator,
 )
+from support.paths import ROOT
+from support.probe.sample_readings import a_reading
 
 FILES = sorted(SCHEMAS.glob("*.schema.json"))
 NAMED = re.compile(r'"(burstwatch\.[a-z_-]+/v\d+)"')
@@ -258,7 +258,7 @@ def test_a_document_without_a_schema_names_how_to_get_one():
 def test_each_line_of_a_watch_is_held_against_its_schema(cli, lab, monkeypatch):
     add_critical(lab)
     checked = []
-    monkeypatch.setattr("support.cli_session.check_output", checked.append)
+    monkeypatch.setattr("support.cli.cli_session.check_output", checked.append)
     out = cli.run("watch", "--passes", "1", "--json").out
 
     assert checked == [out]

@@ -21,11 +21,11 @@ from burstwatch.engine.services import Services
 from burstwatch.wiring.bootstrap import build_client, build_modifier
 from support.aws.played_aws import PlayedAws, make_services
 from support.aws.slow_peer import WITHIN_S
-from support.clock_scenario import ClockScenario, add_flip_candidate
-from support.fake_delivery import FakeChannel, FakeLedger, RealLedger
-from support.lab_start import START
-from support.ledger_stores import ledger_store
-from support.paged_region import Region
+from support.delivery.fake_delivery import FakeChannel, FakeLedger, RealLedger
+from support.lab.lab_start import START
+from support.lab.paged_region import Region
+from support.ledger.ledger_stores import ledger_store
+from support.scenario.clock_scenario import ClockScenario, add_flip_candidate
 from support.watch_pass_setup import PAST, RecordingChannel, services_with, warm_up
 
 

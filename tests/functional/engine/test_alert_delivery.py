@@ -6,7 +6,7 @@ from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.engine.alert_delivery import deliver
 from support.builders.alerts import NOW_S, PLACE, a_policy_rejection, numbered_alert
-from support.fake_delivery import FakeLedger
+from support.delivery.fake_delivery import FakeLedger
 
 
 def transient_error(message="busy; the next pass tries again"):

@@ -33,7 +33,7 @@ from burstwatch.wiring import bootstrap
 from burstwatch.wiring.bootstrap import build_modifier, build_services, build_topic_client
 from support.aws.slow_peer import LATEST_S, WITHIN_S, a_peer
 from support.builders.alerts import NOW_S, PLACE, numbered_alert
-from support.fake_delivery import FakeChannel, FakeLedger
+from support.delivery.fake_delivery import FakeChannel, FakeLedger
 from support.watch_pass_setup import tick, warm_up
 
 NOON_S = 1_795_000_020

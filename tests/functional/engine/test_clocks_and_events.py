@@ -16,9 +16,9 @@ from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ledger.ledger import TickKind
 from burstwatch.wiring.bootstrap import ClockError
 from support.builders.functions import a_message, failed_message_ids, to_instant
-from support.cli_session import count_modify_calls, modification_targets
-from support.clock_scenario import FAST_POLICY, VOLUME, ClockScenario, add_flip_candidate
-from support.ledger_stores import each_ledger
+from support.cli.cli_session import count_modify_calls, modification_targets
+from support.ledger.ledger_stores import each_ledger
+from support.scenario.clock_scenario import FAST_POLICY, VOLUME, ClockScenario, add_flip_candidate
 
 BERLIN, NEW_YORK = "Europe/Berlin", "America/New_York"
 CALM = "vol-00000000000000002"

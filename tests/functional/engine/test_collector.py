@@ -10,8 +10,8 @@ from burstlab.model.fleet import LabInstance
 from burstlab.model.volume import LabVolume
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.watch.due_volumes import DueVolume
-from support.lab_start import START
+from burstwatch.core.watch.polling.due_volumes import DueVolume
+from support.lab.lab_start import START
 
 pytestmark = pytest.mark.begins_at(START)
 

@@ -8,7 +8,7 @@ from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.policy.policy import Policy
-from support.lab_start import START
+from support.lab.lab_start import START
 from support.watch_pass_setup import PAST, tick, warm_up
 
 POLICY = Policy.from_mapping({"version": "1", "resources": {"rds": {"watch": "true"}}})

@@ -18,7 +18,7 @@ from burstwatch.core.alerts.alert import AlertKind, format_sentences, format_tit
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.policy.policy import Policy
-from support.lab_start import START
+from support.lab.lab_start import START
 from support.watch_pass_setup import PAST, services_with, tick, warm_up
 
 DRAINING, EXHAUSTED, RECOVERED = AlertKind.DRAINING, AlertKind.EXHAUSTED, AlertKind.RECOVERED

@@ -6,7 +6,8 @@ from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ledger.flip_state import WATCHDOG, ModificationUse
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.resource_state import ModificationHistory, ResourceState
-from support.watch_pass_setup import START, tick
+from support.lab.lab_start import START
+from support.watch_pass_setup import tick
 
 YEAR_9999_S = 253_402_000_000
 SIX_HOURS_ON_S = int(START.timestamp()) + 6 * 3600

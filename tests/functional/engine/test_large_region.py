@@ -4,7 +4,7 @@ import pytest
 
 from burstwatch.adapters.aws import cloudwatch
 from burstwatch.core.ledger.ledger import TickKind
-from support.paged_region import START_S
+from support.lab.paged_region import START_S
 
 
 class InvocationEnded(BaseException):

@@ -10,8 +10,8 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.event_pass import evaluate_databases
-from support.lab_start import START
-from support.ledger_stores import LEDGER_KINDS
+from support.lab.lab_start import START
+from support.ledger.ledger_stores import LEDGER_KINDS
 from support.watch_pass_setup import PAST, services_with, tick, warm_up
 
 POLICY = Policy.from_mapping({"version": "1", "resources": {"rds": {"watch": "true"}}})

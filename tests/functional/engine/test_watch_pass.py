@@ -26,7 +26,7 @@ from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.resources import EbsPolicy, EfsPolicy, ResourcesPolicy
 from burstwatch.engine import evaluate_volumes
-from support.lab_start import START
+from support.lab.lab_start import START
 from support.watch_pass_setup import PAST, services_with, tick, warm_up
 
 

@@ -12,10 +12,10 @@ from burstwatch.handlers.runtime import FunctionRuntime
 from burstwatch.wiring.function_settings import FunctionSettings
 from burstwatch.wiring.observability import Telemetry
 from support.builders.functions import ACCOUNT, AUTO, OTHER_HOST, deploy_functions, use_lab_time
-from support.cli_session import add_critical, start_lab
-from support.ledger_stores import TABLE
+from support.cli.cli_session import add_critical, start_lab
+from support.delivery.notify_function import SECRET_VALUES, NotifyFunction
+from support.ledger.ledger_stores import TABLE
 from support.marks import lab_settings
-from support.notify_function import SECRET_VALUES, NotifyFunction
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from support.builders.functions import AUTO, OTHER_HOST, deploy_functions
-from support.cli_session import (
+from support.cli.cli_session import (
     add_calm,
     add_critical,
     add_lab_volume,

@@ -6,7 +6,7 @@ import pytest
 
 from burstwatch.core.ledger.flip_state import Hold
 from support.builders.functions import AUTO, a_message, failed_message_ids, to_instant
-from support.cli_session import (
+from support.cli.cli_session import (
     add_critical,
     add_warning,
     count_modify_calls,

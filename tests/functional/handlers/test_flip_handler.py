@@ -17,7 +17,7 @@ from support.builders.functions import (
     a_message,
     failed_message_ids,
 )
-from support.cli_session import (
+from support.cli.cli_session import (
     CliSession,
     add_critical,
     add_exhausted,

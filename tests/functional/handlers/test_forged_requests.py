@@ -12,7 +12,7 @@ from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.handlers import flip
 from burstwatch.wiring.observability import Telemetry
 from support.builders.functions import AUTO, a_message, failed_message_ids, to_instant
-from support.cli_session import (
+from support.cli.cli_session import (
     add_calm,
     add_critical,
     add_exhausted,

@@ -25,7 +25,7 @@ from support.builders.functions import (
     a_message,
     to_instant,
 )
-from support.cli_session import add_calm, add_critical, modification_targets
+from support.cli.cli_session import add_calm, add_critical, modification_targets
 from support.paths import ROOT
 
 LAMBDAS = ROOT / "lambdas"

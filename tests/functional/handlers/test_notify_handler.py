@@ -15,15 +15,15 @@ from support.aws.stub_clients import refuse_next_call, stubbed_client
 from support.builders.alerts import an_alert, numbered_alert
 from support.builders.functions import Context
 from support.builders.sns_records import a_record, an_alarm, an_sns_event, to_lambda_event
-from support.fake_slack import (
+from support.delivery.fake_slack import (
     NO_RESPONSE,
     SECRET,
     assert_within_slacks_limits,
     start_fake_slack,
     visible_text,
 )
-from support.ledger_stores import TABLE
-from support.notify_function import NOW_S, SECRET_VALUES, NotifyFunction
+from support.delivery.notify_function import NOW_S, SECRET_VALUES, NotifyFunction
+from support.ledger.ledger_stores import TABLE
 
 ALERT = to_lambda_event(an_alert())
 

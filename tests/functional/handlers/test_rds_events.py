@@ -8,7 +8,7 @@ from burstlab.fake_aws.faults import Fault
 from burstlab.model.database import LabDatabase, LowCredits, low_credits_event
 from burstwatch.handlers.event_time import EventError
 from support.builders.functions import deploy_functions, failed_message_ids
-from support.cli_session import START
+from support.cli.cli_session import START
 
 WATCHING = "version: 1\nresources:\n  rds: {watch: true}\n"
 

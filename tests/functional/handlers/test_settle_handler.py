@@ -14,7 +14,7 @@ from support.builders.functions import (
     failed_message_ids,
     to_instant,
 )
-from support.cli_session import (
+from support.cli.cli_session import (
     START,
     add_calm,
     add_critical,

@@ -1,7 +1,7 @@
 """What tags may spend, end to end: they no longer use up the caps of volumes that drain."""
 
 from support.builders.functions import AUTO
-from support.cli_session import add_calm, add_critical, modification_targets
+from support.cli.cli_session import add_calm, add_critical, modification_targets
 
 IO2 = AUTO | {"burstwatch:target": "io2"}
 

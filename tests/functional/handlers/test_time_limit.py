@@ -7,7 +7,7 @@ import pytest
 from burstwatch.core.errors import BurstwatchError
 from support.builders import functions as functions_module
 from support.builders.functions import AUTO, to_instant
-from support.cli_session import add_critical
+from support.cli.cli_session import add_critical
 from support.paths import ROOT
 
 RESOURCES = (ROOT / "tests" / "infra" / "resources.txt").read_text()

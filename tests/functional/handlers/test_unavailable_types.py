@@ -8,7 +8,7 @@ from burstwatch.core.ledger.flip_state import EXTERNAL, ModificationUse
 from burstwatch.core.ledger.ledger import Change
 from support.builders.functions import AUTO
 from support.builders.states import with_fields
-from support.cli_session import add_critical, count_modify_calls
+from support.cli.cli_session import add_critical, count_modify_calls
 
 BOSTON = "us-east-1-bos-1a"
 OUTPOST = "arn:aws:outposts:us-east-1:123456789012:outpost/op-0123456789abcdef0"

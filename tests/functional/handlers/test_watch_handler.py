@@ -18,7 +18,7 @@ from support.builders.functions import (
     DeployedFunctions,
     to_instant,
 )
-from support.cli_session import (
+from support.cli.cli_session import (
     START,
     add_calm,
     add_critical,

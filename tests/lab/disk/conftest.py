@@ -11,7 +11,7 @@ from burstlab.disk.block_device import BACKENDS
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
-from support.disk_support import BURSTLAB, NOON, environment, leftovers_of, require_throttled_disk
+from support.lab.disk_support import BURSTLAB, NOON, environment, leftovers_of, require_throttled_disk
 from support.unprivileged import UNPRIVILEGED_ID
 from support.waiting import wait_until
 

@@ -22,7 +22,7 @@ from burstlab.disk.throttle import TimeScale
 from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet
-from support.disk_support import (
+from support.lab.disk_support import (
     environment,
     leftovers_of,
     loop_numbers,

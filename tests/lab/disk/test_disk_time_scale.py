@@ -7,7 +7,7 @@ from burstlab.disk.live_view import mean_iops_per_second, render_balance, sparkl
 from burstlab.disk.throttle import DiskSnapshot, TimeScale
 from burstlab.fake_aws.server import Endpoint
 from burstlab.incident.probe import read_record
-from support.disk_support import NOON, metric_of
+from support.lab.disk_support import NOON, metric_of
 
 
 def seconds_later(queued_fleet, seconds):

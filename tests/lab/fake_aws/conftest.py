@@ -10,8 +10,8 @@ from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
 from burstlab.model.volume import LabVolume
 from support.aws.stub_clients import ONCE
-from support.lab_start import INSTANCE, START
-from support.ledger_stores import DynamoStore
+from support.lab.lab_start import INSTANCE, START
+from support.ledger.ledger_stores import DynamoStore
 from support.marks import lab_settings
 
 

@@ -14,7 +14,7 @@ from burstlab.model.clock import LabClock
 from burstlab.model.fleet import FleetError, LabFleet, LabInstance, LabSettings
 from burstlab.model.instances.instance_types import instance_types
 from burstlab.model.volume import LabVolume
-from support.lab_start import INSTANCE, START
+from support.lab.lab_start import INSTANCE, START
 
 pytestmark = [pytest.mark.usefixtures("attached_volume"), pytest.mark.lab_settings(lag_s=60)]
 

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutE
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import LabVolume
 from support.aws.stub_clients import ONCE
-from support.lab_start import START
+from support.lab.lab_start import START
 
 TEN_S_A_PERCENT = {"modifying_s": 60, "modify_minutes_per_tib": 1024 / 6, "modify_spread": 0}
 

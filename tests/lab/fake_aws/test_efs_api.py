@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.file_system import LabFileSystem
 from burstlab.model.fleet import LabSettings
-from support.lab_start import START
+from support.lab.lab_start import START
 
 GIB, MIB = 2**30, 2**20
 FULL_BURST = "steady:400@256%0"  # 100 MiB/s written

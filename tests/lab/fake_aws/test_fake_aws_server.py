@@ -22,7 +22,7 @@ from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.modification import Modification, VolumeSpec
 from burstlab.model.volume import LabVolume, MetricFault
 from support.aws.stub_clients import ONCE
-from support.lab_start import START
+from support.lab.lab_start import START
 
 SHORT_TIMEOUTS = Config(retries={"total_max_attempts": 1}, read_timeout=0.3)
 

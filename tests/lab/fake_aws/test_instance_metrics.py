@@ -8,7 +8,7 @@ from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
 from burstlab.model.volume import LabVolume
-from support.lab_start import INSTANCE, START
+from support.lab.lab_start import INSTANCE, START
 
 OTHER = "i-0000000000000000b"
 

@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError
 
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.database import CLASS_IO, LabDatabase
-from support.lab_start import START
+from support.lab.lab_start import START
 
 GIB = 2**30
 

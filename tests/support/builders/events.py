@@ -9,8 +9,8 @@ from burstwatch.core.ebs.demand import Demand
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder, FlipPlan
-from burstwatch.core.flips.observed_state import ObservedState
 from burstwatch.core.flips.planning import make_plan
+from burstwatch.core.flips.reconciliation.observed_state import ObservedState
 from burstwatch.core.flips.record_intent import record_intent
 from burstwatch.core.flips.record_outcome import record_accepted, record_rejected, refused_event
 from burstwatch.core.flips.refusal import Guard, Refusal

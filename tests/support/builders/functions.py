@@ -26,7 +26,7 @@ from burstwatch.handlers.runtime import ATTEMPTS, FunctionRuntime
 from burstwatch.wiring.function_settings import FunctionSettings
 from burstwatch.wiring.observability import Metric, with_telemetry
 from support.aws.fake_stack import DEFAULT_POLICY, deploy_stack, push_policy, put_parameter
-from support.cli_session import START
+from support.cli.cli_session import START
 
 ACCOUNT = "123456789012"
 ARN = f"arn:aws:lambda:us-east-1:{ACCOUNT}:function"

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from burstlab.fake_aws.protocols import Call, Response, parse_form, render_xml
 from burstlab.model.aws_error import AwsError
-from support.synthesized_stacks import synth
+from support.stack.synthesized_stacks import synth
 
 ACCOUNT = "123456789012"
 STACK = "burstwatch"

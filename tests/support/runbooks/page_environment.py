@@ -28,7 +28,7 @@ from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.loads.load import Load
 from burstlab.model.volume import LabVolume
 from support.builders.functions import DeployedFunctions
-from support.cli_session import START, CliSession, freeze_pass_time
+from support.cli.cli_session import START, CliSession, freeze_pass_time
 from support.paths import ROOT
 from support.runbooks.fake_aws_cli import FakeAwsCli
 from support.runbooks.fake_programs import FAKE_PROGRAMS, ProgramOutput

@@ -18,8 +18,8 @@ from burstlab.model.loads.load import Cycle
 from burstwatch.core.errors import BurstwatchError
 from support.aws.fake_stack import deploy_stack, put_parameter
 from support.builders.functions import DeployedFunctions
-from support.cli_session import START
-from support.instance_load import publish_load
+from support.cli.cli_session import START
+from support.lab.instance_load import publish_load
 from support.runbooks.moto_stack import MotoStack
 from support.runbooks.page_environment import AUTO, HOST, VOLUME, PageEnvironment
 from support.runbooks.pty_shell import ProgramCall

@@ -4,7 +4,7 @@ import shutil
 import pytest
 import yaml
 
-from support.example_repository import CHANGELOG, commit, git, write
+from support.install.example_repository import CHANGELOG, commit, git, write
 from support.paths import ROOT
 
 

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from integrations import dist
 
-from support.example_repository import CHANGELOG, commit, git, write
+from support.install.example_repository import CHANGELOG, commit, git, write
 from support.paths import ROOT
 
 

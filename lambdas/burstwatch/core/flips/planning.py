@@ -18,7 +18,7 @@ from burstwatch.core.ebs.volume_types import configuration_of
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder, FlipPlan
 from burstwatch.core.flips.guards import check_guards, is_last_of_the_day
 from burstwatch.core.flips.instance_effect import describe_instance_effect
-from burstwatch.core.flips.observed_state import ObservedState, is_on_target
+from burstwatch.core.flips.reconciliation.observed_state import ObservedState, is_on_target
 from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.ledger.flip_state import Direction, FlipCause, FlipStatus
 from burstwatch.core.policy.policy import Mode, Policy

@@ -8,8 +8,8 @@ from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.ebs.instance_bottleneck import InstanceLimits
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.flips.observed_state import ObservedState
 from burstwatch.core.flips.recommendation import Recommendation
+from burstwatch.core.flips.reconciliation.observed_state import ObservedState
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.policy.windows import WindowState
 

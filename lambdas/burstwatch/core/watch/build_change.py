@@ -19,7 +19,7 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.resource_buckets import why_not_polled
 from burstwatch.core.assessment.severity import Level, explain_level
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.flips.reconcile import LATE_INTENT_MEMORY_S
+from burstwatch.core.flips.reconciliation.reconcile import LATE_INTENT_MEMORY_S
 from burstwatch.core.flips.transition import describe_host_stall, to_alert, to_ledger_entry
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Change

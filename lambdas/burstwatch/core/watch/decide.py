@@ -12,7 +12,7 @@ from burstwatch.core.flips.evaluate_flip import evaluate_flip
 from burstwatch.core.flips.flip_trigger import choose_act_rule
 from burstwatch.core.flips.guards import detached_refusal
 from burstwatch.core.flips.recommendation import recommend
-from burstwatch.core.flips.reconcile import reconcile
+from burstwatch.core.flips.reconciliation.reconcile import reconcile
 from burstwatch.core.flips.transition import Transition
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import Direction
@@ -23,7 +23,11 @@ from burstwatch.core.watch.advice import advise_hdd, is_flippable
 from burstwatch.core.watch.alert_due import find_due_alert, record_host_stall
 from burstwatch.core.watch.build_change import build_alerts, build_change
 from burstwatch.core.watch.decision import Action, Decision, DueAlert, TickContext, VolumeEvaluation
-from burstwatch.core.watch.next_poll import interval_with_flip_s, level_interval_s, sweep_poll_interval_s
+from burstwatch.core.watch.polling.next_poll import (
+    interval_with_flip_s,
+    level_interval_s,
+    sweep_poll_interval_s,
+)
 from burstwatch.core.watch.record_reading import (
     classify_reading,
     is_still_unused,

@@ -12,7 +12,7 @@ from burstwatch.core.policy.policy import Policy
 from burstwatch.core.resource_type import is_volume_subject, type_of_id
 from burstwatch.core.watch.build_change import make_entry
 from burstwatch.core.watch.decision import TickContext
-from burstwatch.core.watch.next_poll import FOCUS_S
+from burstwatch.core.watch.polling.next_poll import FOCUS_S
 
 _GONE_AFTER_S: Final = 600
 """A judgement: a flipped volume that AWS does not show for this long is gone."""

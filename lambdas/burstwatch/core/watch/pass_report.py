@@ -21,9 +21,9 @@ from burstwatch.core.rds.db_instance import DbInstance
 from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.text import format_instant, instant_or_none, rounded_or_none, tenths_or_none
 from burstwatch.core.watch.api_cost import usd_per_month_idle, usd_per_month_now
-from burstwatch.core.watch.cadence import sweep_interval_s
 from burstwatch.core.watch.decision import Decision, VolumeEvaluation
 from burstwatch.core.watch.fleet_summary import FleetSummary
+from burstwatch.core.watch.polling.cadence import sweep_interval_s
 
 if TYPE_CHECKING:
     from documents.report import ReportDocument

@@ -12,7 +12,7 @@ from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.efs import EfsReader
 from burstwatch.adapters.aws.rds import RdsReader
 from burstwatch.wiring import bootstrap
-from support.lab_start import START
+from support.lab.lab_start import START
 from support.marks import lab_settings
 
 

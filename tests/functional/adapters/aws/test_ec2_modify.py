@@ -30,7 +30,7 @@ from burstwatch.wiring import bootstrap
 from burstwatch.wiring.bootstrap import build_modifier
 from burstwatch.wiring.settings import SettingsError
 from support.aws.loopback_aws import CannedResponse, ec2_error, loopback_aws
-from support.lab_start import START
+from support.lab.lab_start import START
 
 pytestmark = [pytest.mark.usefixtures("environment_with_retries"), pytest.mark.lab_settings(modify_spread=0)]
 

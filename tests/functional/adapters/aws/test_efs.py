@@ -11,7 +11,7 @@ from burstlab.model.file_system import LabFileSystem
 from burstwatch.adapters.aws.efs import EfsReader
 from burstwatch.adapters.aws.errors import AwsError, FailureKind
 from burstwatch.core.efs.mode_recommendation import EfsLoad, recommend_mode
-from support.lab_start import START
+from support.lab.lab_start import START
 
 GIB = 2**30
 

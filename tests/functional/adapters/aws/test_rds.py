@@ -10,7 +10,7 @@ from burstwatch.adapters.aws.errors import AwsError, FailureKind
 from burstwatch.adapters.aws.rds import RdsReader, parse_database
 from burstwatch.core.rds.storage_options import ValueRange
 from burstwatch.core.rds.storage_recommendation import StorageLoad, recommend_storage
-from support.lab_start import START
+from support.lab.lab_start import START
 
 
 def add(fleet, identifier="orders", **changes):

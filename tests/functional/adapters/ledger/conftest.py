@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from burstlab.fake_aws.dynamodb import FakeDynamoDb
-from support.cli_session import start_lab
+from support.cli.cli_session import start_lab
 from support.first_version.old_process import FIRST_VERSION, SUPPORT, TABLE, FirstVersion
-from support.ledger_stores import LEDGER_KINDS, ledger_store
+from support.ledger.ledger_stores import LEDGER_KINDS, ledger_store
 from support.paths import ROOT
 
 

@@ -31,7 +31,7 @@ from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.location import AwsLocation
 from burstwatch.engine.alert_delivery import deliver
 from support.aws.fake_stack import deploy_stack
-from support.cli_session import CliResult, CliSession, modification_targets
+from support.cli.cli_session import CliResult, CliSession, modification_targets
 from support.first_version.old_process import FIRST_VERSION, SUPPORT, TABLE, FirstVersion
 
 RECORDING = SUPPORT / "ledgers.json"

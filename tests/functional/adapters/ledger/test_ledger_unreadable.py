@@ -37,7 +37,7 @@ from support.builders.changes import (
 from support.builders.core_values import a_volume
 from support.builders.flips import a_flip
 from support.builders.states import GROUP_OF_FIELD, GROUPS
-from support.ledger_stores import ledger_store
+from support.ledger.ledger_stores import ledger_store
 
 REAL_ENTRY = "vol-0123456789abcdef0"
 LATER_S = int(NOW_S) + 3600

@@ -11,9 +11,9 @@ from burstwatch.adapters.notify.slack import SlackChannel
 from burstwatch.adapters.notify.slack_webhook import SlackWebhook
 from burstwatch.adapters.notify.sns import SnsChannel
 from support.aws.stub_clients import stubbed_client
-from support.fake_delivery import TOPIC
-from support.fake_slack import FakeTime
-from support.ledger_stores import TABLE, make_table
+from support.delivery.fake_delivery import TOPIC
+from support.delivery.fake_slack import FakeTime
+from support.ledger.ledger_stores import TABLE, make_table
 
 
 @pytest.fixture

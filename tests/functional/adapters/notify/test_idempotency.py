@@ -14,8 +14,8 @@ from burstwatch.adapters.notify.idempotency import (
 )
 from burstwatch.adapters.notify.slack_webhook import RateLimitedError
 from support.aws.stub_clients import refuse_next_call
-from support.fake_slack import FakeTime
-from support.ledger_stores import TABLE
+from support.delivery.fake_slack import FakeTime
+from support.ledger.ledger_stores import TABLE
 
 
 def permanent_error():

@@ -14,7 +14,7 @@ from burstwatch.adapters.notify.message import (
 from burstwatch.adapters.notify.slack import render_message
 from support.builders.alerts import a_digest, a_policy_rejection, an_alert, event_alerts_of_every_kind
 from support.builders.sns_records import ALARM, an_alarm, to_lambda_event
-from support.fake_slack import assert_within_slacks_limits, visible_text
+from support.delivery.fake_slack import assert_within_slacks_limits, visible_text
 
 EVERY_ALERT = [an_alert(), a_digest(25), a_policy_rejection("levels: wrong"), *event_alerts_of_every_kind()]
 

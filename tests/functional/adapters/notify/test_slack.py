@@ -18,7 +18,7 @@ from support.builders.alerts import (
     an_event_digest,
     event_alerts_of_every_kind,
 )
-from support.fake_slack import (
+from support.delivery.fake_slack import (
     SECRET,
     assert_no_active_markup,
     assert_within_slacks_limits,

@@ -11,7 +11,7 @@ import pytest
 from burstwatch.adapters.notify import slack_webhook
 from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.adapters.notify.slack_webhook import LocalRateLimiter, RateLimitedError, SlackWebhook
-from support.fake_slack import NO_RESPONSE, SECRET
+from support.delivery.fake_slack import NO_RESPONSE, SECRET
 
 
 def refusal(webhook, **options):

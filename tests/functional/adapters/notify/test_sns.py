@@ -17,7 +17,7 @@ from support.builders.alerts import (
     an_event_digest,
     event_alerts_of_every_kind,
 )
-from support.fake_delivery import TOPIC
+from support.delivery.fake_delivery import TOPIC
 
 MAX_BYTES = 262_144
 

@@ -1,7 +1,7 @@
 import pytest
 
 from burstlab.fake_aws.dynamodb import FakeDynamoDb
-from support.ledger_stores import dynamodb_client
+from support.ledger.ledger_stores import dynamodb_client
 from support.policy_function import FakeSsm, PolicyReaderFunction, policy
 
 

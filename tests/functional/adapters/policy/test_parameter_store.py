@@ -13,7 +13,7 @@ from burstwatch.core.errors import LedgerError
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
 from support.aws.stub_clients import stubbed_client
-from support.ledger_stores import TABLE, dynamodb_client
+from support.ledger.ledger_stores import TABLE, dynamodb_client
 from support.policy_function import NAME, PUSHED, FakeSsm, PolicyReaderFunction, policy
 
 PLACE = AwsLocation(region="us-east-1", account="123456789012")

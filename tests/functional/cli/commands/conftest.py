@@ -11,7 +11,7 @@ from burstwatch.core.location import AwsLocation
 from support.aws.doctored_stack import alarm, clear_parameters, reset, schedule
 from support.aws.fake_cloudformation import fake_cloudformation
 from support.aws.fake_stack import deploy_stack
-from support.cli_session import START, start_lab
+from support.cli.cli_session import START, start_lab
 
 
 @pytest.fixture

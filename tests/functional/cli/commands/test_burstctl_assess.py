@@ -7,7 +7,7 @@ import pytest
 
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import MetricFault
-from support.cli_session import add_calm, add_critical, add_lab_volume, add_warning
+from support.cli.cli_session import add_calm, add_critical, add_lab_volume, add_warning
 
 
 def test_volumes_are_shown_most_urgent_first_with_the_estimate_and_the_bound(cli, lab):

@@ -5,7 +5,7 @@ import pytest
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.database import LabDatabase
 from burstlab.model.file_system import LabFileSystem
-from support.cli_session import (
+from support.cli.cli_session import (
     INSTANCE,
     add_calm,
     add_critical,

@@ -16,16 +16,16 @@ from burstctl.aws_check.resources import KINDS
 from burstctl.cli.atomic_file import WriteError
 from burstlab.fake_aws.faults import Fault
 from burstwatch.core.text import format_duration
-from support.aws_check_session import (
+from support.cli.aws_check_session import (
     TAG,
     SimulatedCrash,
     answers_by_fact,
     find_fact,
     leftover_resources,
 )
-from support.cli_session import add_lab_volume, modification_targets
+from support.cli.cli_session import add_lab_volume, modification_targets
+from support.cli.schema_check import check_document
 from support.paths import ROOT
-from support.schema_check import check_document
 
 COLUMNS = 80
 DENIED = {"kind": "error", "status": 403, "message": "You are not authorized to perform this operation."}

@@ -6,7 +6,7 @@ import pytest
 
 from burstctl.aws_check.facts import FACTS
 from burstlab.serve.measured_settings import settings_from_report
-from support.aws_check_session import answers_by_fact, find_fact
+from support.cli.aws_check_session import answers_by_fact, find_fact
 
 FAST_SETTINGS = {"modify_minutes_per_tib": 60, "modify_spread": 0}
 RATE_MESSAGE = "Volume {volume} was modified too often: not before {until}."

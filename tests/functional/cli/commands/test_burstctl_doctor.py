@@ -19,7 +19,7 @@ from burstwatch.core.ledger.flip_state import Hold, ModificationUse
 from burstwatch.core.ledger.ledger import Change, TickKind
 from support.aws.loopback_aws import ec2_error, loopback_aws
 from support.builders.states import build_state
-from support.cli_session import (
+from support.cli.cli_session import (
     ROOT,
     START,
     add_calm,
@@ -28,7 +28,7 @@ from support.cli_session import (
     modification_targets,
     start_lab,
 )
-from support.doctor_findings import READ_PERMISSIONS, deny, findings_for, single_finding
+from support.cli.doctor_findings import READ_PERMISSIONS, deny, findings_for, single_finding
 
 AUTO = {"burstwatch:mode": "auto"}
 NOW_S = int(START.timestamp())

@@ -8,8 +8,8 @@ from burstctl.doctor import check_stack as doctoring_stack
 from support.aws.doctored_stack import alarm, clear_parameters, reset, schedule
 from support.aws.fake_cloudformation import fake_cloudformation
 from support.aws.fake_stack import DEFAULT_POLICY, deploy_stack, push_policy
-from support.cli_session import add_calm, modification_targets
-from support.doctor_findings import READ_PERMISSIONS, deny, findings_for, single_finding
+from support.cli.cli_session import add_calm, modification_targets
+from support.cli.doctor_findings import READ_PERMISSIONS, deny, findings_for, single_finding
 from support.paths import ROOT
 
 AUTO = {"burstwatch:mode": "auto"}

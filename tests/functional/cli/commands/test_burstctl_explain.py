@@ -9,7 +9,7 @@ from burstlab.model.volume import MetricFault
 from burstwatch.core.ledger.flip_state import WATCHDOG, ModificationUse
 from burstwatch.core.ledger.ledger import Change
 from support.builders.states import build_state
-from support.cli_session import (
+from support.cli.cli_session import (
     add_calm,
     add_critical,
     add_gp3,

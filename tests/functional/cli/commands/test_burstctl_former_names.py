@@ -3,7 +3,7 @@
 import pytest
 
 from burstlab.model.database import LabDatabase
-from support.cli_session import START
+from support.cli.cli_session import START
 
 HINT = "fix: the database that had it is named db:orders-old now"
 

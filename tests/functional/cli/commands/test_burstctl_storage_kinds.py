@@ -8,7 +8,7 @@ import pytest
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.database import LabDatabase
 from burstlab.model.file_system import LabFileSystem
-from support.cli_session import START, add_lab_volume
+from support.cli.cli_session import START, add_lab_volume
 
 WATCHING = "version: 1\nresources:\n  efs: {watch: true}\n  rds: {watch: true}\n"
 

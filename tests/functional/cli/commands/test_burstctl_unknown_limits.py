@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from burstlab.model.database import LabDatabase
-from support.cli_session import INSTANCE, START, add_draining_instance, add_lab_instance
+from support.cli.cli_session import INSTANCE, START, add_draining_instance, add_lab_instance
 
 pytestmark = pytest.mark.usefixtures("unknown_limits")
 

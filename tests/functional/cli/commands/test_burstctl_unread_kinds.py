@@ -3,7 +3,7 @@
 import pytest
 
 from burstlab.fake_aws.faults import Fault
-from support.cli_session import add_draining_instance
+from support.cli.cli_session import add_draining_instance
 
 WATCHING = "version: 1\nresources:\n  efs: {watch: true}\n  rds: {watch: true}\n"
 

@@ -20,7 +20,7 @@ from burstlab.model.database import LabDatabase
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.notify import slack_webhook
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from support.cli_session import (
+from support.cli.cli_session import (
     START,
     add_calm,
     add_critical,

@@ -10,7 +10,7 @@ from burstlab.fake_aws.faults import Fault
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ledger.ledger import Change
-from support.cli_session import (
+from support.cli.cli_session import (
     INSTANCE,
     add_calm,
     add_critical,

@@ -41,7 +41,7 @@ from support.builders.core_values import (
     draining_to,
     sparse_balances,
 )
-from support.cli_session import (
+from support.cli.cli_session import (
     ROOT,
     add_calm,
     add_critical,

@@ -8,7 +8,7 @@ import pytest
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import MetricFault
 from burstwatch.core.text import display_width
-from support.cli_session import (
+from support.cli.cli_session import (
     INSTANCE,
     START,
     add_calm,

@@ -7,7 +7,7 @@ import pytest
 
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.database import LabDatabase
-from support.cli_session import START
+from support.cli.cli_session import START
 
 GP3 = {"storage_type": "gp3", "instance_class": "db.t3.medium"}
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.file_system import LabFileSystem
-from support.cli_session import START
+from support.cli.cli_session import START
 
 
 def add_file_system(lab, **fields):

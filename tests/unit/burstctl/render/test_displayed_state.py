@@ -13,7 +13,7 @@ from burstctl.report.page_data import level_counts, level_of
 from burstwatch.core.alerts.alert import AlertKind, format_sentences, format_title
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.flips.observed_state import ObservedState
+from burstwatch.core.flips.reconciliation.observed_state import ObservedState
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import Direction, FlipStatus
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry

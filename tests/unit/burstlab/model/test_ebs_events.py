@@ -5,7 +5,7 @@ import pytest
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
-from support.lab_start import START
+from support.lab.lab_start import START
 
 
 def a_fleet(**chosen):

@@ -11,7 +11,7 @@ from burstlab.model.database import (
     StorageRequest,
 )
 from burstlab.model.fleet import LabFleet, LabSettings
-from support.lab_start import START
+from support.lab.lab_start import START
 
 HOUR = 3_600
 

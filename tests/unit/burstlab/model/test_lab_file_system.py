@@ -6,7 +6,7 @@ from burstlab.model.aws_error import AwsError
 from burstlab.model.clock import LabClock
 from burstlab.model.file_system import FileSystemError, LabFileSystem
 from burstlab.model.fleet import LabFleet, LabSettings
-from support.lab_start import START
+from support.lab.lab_start import START
 
 MIB, TIB = 2**20, 2**40
 FULL_BURST = "steady:400@256%0"  # 100 MiB/s written

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from burstlab.fake_aws.metrics import read_datapoints
+from burstlab.fake_aws.cloudwatch.volume_metrics import read_datapoints
 from burstlab.model.bucket import FULL_CREDITS
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import FleetError, LabFleet, LabInstance, LabSettings
 from burstlab.model.fleet_file import FleetFileError, read_fleet
 from burstlab.model.loads.load import Cycle
 from burstlab.model.volume import LabVolume
-from support.lab_start import START
+from support.lab.lab_start import START
 
 START_S = int(START.timestamp())
 

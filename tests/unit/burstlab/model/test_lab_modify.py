@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from burstlab.fake_aws.metrics import read_datapoints
+from burstlab.fake_aws.cloudwatch.volume_metrics import read_datapoints
 from burstlab.model.aws_error import AwsError
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import FleetError, LabFleet, LabSettings
 from burstlab.model.modification import Modification, VolumeSpec
 from burstlab.model.volume import LabVolume
-from support.lab_start import START
+from support.lab.lab_start import START
 
 START_S = int(START.timestamp())
 TEN_S_A_PERCENT = {"modifying_s": 60, "modify_minutes_per_tib": 1024 / 6, "modify_spread": 0}

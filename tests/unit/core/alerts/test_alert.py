@@ -25,7 +25,7 @@ from burstwatch.core.alerts.alert import (
 )
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.flips.observed_state import ObservedState
+from burstwatch.core.flips.reconciliation.observed_state import ObservedState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings

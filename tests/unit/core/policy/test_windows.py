@@ -22,7 +22,7 @@ from burstwatch.core.policy.windows import (
     window_state,
 )
 from support.builders.core_values import a_volume
-from support.window_occurrences import next_occurrence, occurrence_at
+from support.lab.window_occurrences import next_occurrence, occurrence_at
 
 BERLIN = "Europe/Berlin"
 NEW_YORK = "America/New_York"

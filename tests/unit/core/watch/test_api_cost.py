@@ -6,7 +6,7 @@ from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.ledger.flip_state import FlipStatus
 from burstwatch.core.policy.policy import CadencePolicy
 from burstwatch.core.watch.api_cost import metric_usd_per_month, usd_per_month_idle, usd_per_month_now
-from burstwatch.core.watch.cadence import sweep_interval_s
+from burstwatch.core.watch.polling.cadence import sweep_interval_s
 from support.builders.core_values import (
     GP3,
     a_decision,

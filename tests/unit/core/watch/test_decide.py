@@ -8,7 +8,7 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.flips.observed_state import ObservedState
+from burstwatch.core.flips.reconciliation.observed_state import ObservedState
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import (
     EXTERNAL,

@@ -1,6 +1,6 @@
 import pytest
 
-from support.ledger_stores import DynamoStore
+from support.ledger.ledger_stores import DynamoStore
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from support.builders.changes import (
     sent_ids,
 )
 from support.builders.flips import an_intent
-from support.ledger_stores import TABLE
+from support.ledger.ledger_stores import TABLE
 
 pytestmark = pytest.mark.usefixtures("no_retry_delay")
 

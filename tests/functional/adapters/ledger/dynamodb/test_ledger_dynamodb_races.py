@@ -17,7 +17,7 @@ from burstwatch.core.ledger.ledger import Change, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from support.builders.changes import MAIL, A, a_change, a_digest, a_ledger_alert, entry_kinds, sent_ids
 from support.builders.flips import an_intent, flip_transition
-from support.ledger_stores import DynamoStore
+from support.ledger.ledger_stores import DynamoStore
 
 pytestmark = pytest.mark.call_s(0.002)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from support.old_ledger import an_old_ledger
+from support.ledger.old_ledger import an_old_ledger
 
 
 @pytest.fixture

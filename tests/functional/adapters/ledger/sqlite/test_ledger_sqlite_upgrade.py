@@ -17,7 +17,7 @@ from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from support.builders.flips import an_intent
 from support.builders.states import build_state
 from support.concurrency.race_harness import run_race, start_processes
-from support.old_ledger import an_old_ledger
+from support.ledger.old_ledger import an_old_ledger
 
 A, B = "vol-0a", "vol-0b"
 

@@ -6,7 +6,7 @@ from burstctl.cli.signals import StopSignal
 from burstctl.experiment import runner, waiting
 from burstlab.model.database import LabDatabase
 from burstwatch.wiring.settings import Clock
-from support.cli_session import ACCOUNT, INSTANCE, START, add_draining_instance
+from support.cli.cli_session import ACCOUNT, INSTANCE, START, add_draining_instance
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from moto.sns.models import sns_backends
 from burstwatch.adapters.notify.message import parse_message
 from support.aws.fake_cloudformation import fake_cloudformation
 from support.aws.fake_stack import deploy_stack
-from support.cli_session import ACCOUNT
-from support.doctor_findings import deny, findings_for, single_finding
-from support.fake_slack import SECRET, visible_text
+from support.cli.cli_session import ACCOUNT
+from support.cli.doctor_findings import deny, findings_for, single_finding
+from support.delivery.fake_slack import SECRET, visible_text
 
 TOPIC = f"arn:aws:sns:us-east-1:{ACCOUNT}:burstwatch"
 

@@ -19,7 +19,7 @@ from burstlab.model.volume import LabVolume
 from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
 from support.aws.fake_stack import deploy_stack
-from support.cli_session import (
+from support.cli.cli_session import (
     START,
     add_lab_volume,
     count_modify_calls,

@@ -16,7 +16,7 @@ from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.flip_state import FlipStatus, Hold
 from burstwatch.core.ledger.ledger import Change
 from support.builders.states import with_fields
-from support.cli_session import (
+from support.cli.cli_session import (
     INSTANCE,
     add_calm,
     add_critical,

@@ -9,7 +9,7 @@ from burstlab.fake_aws.faults import Fault
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ledger.ledger import Change
 from support.builders.states import build_state
-from support.cli_session import (
+from support.cli.cli_session import (
     add_calm,
     add_critical,
     add_exhausted,

@@ -3,7 +3,7 @@
 import pytest
 
 from burstctl.context.resources import ledger_keys_of
-from support.cli_session import INSTANCE, add_critical, add_lab_instance
+from support.cli.cli_session import INSTANCE, add_critical, add_lab_instance
 
 POLICY = "version: 1\nresources: {instance: {watch: true}}\n"
 

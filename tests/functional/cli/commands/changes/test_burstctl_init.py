@@ -10,7 +10,7 @@ from burstctl.init.files import POLICY_FILE, STAGE_FILE
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.database import LabDatabase
 from burstlab.model.file_system import LabFileSystem
-from support.cli_session import add_calm, add_gp3, add_lab_instance
+from support.cli.cli_session import add_calm, add_gp3, add_lab_instance
 
 OPTIONS = ("--email", "oncall@example.com", "--region", "eu-central-1", "--yes")
 

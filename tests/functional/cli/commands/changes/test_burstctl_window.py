@@ -3,7 +3,7 @@
 import pytest
 
 from burstlab.fake_aws.faults import Fault
-from support.cli_session import add_calm, count_modify_calls, modification_targets
+from support.cli.cli_session import add_calm, count_modify_calls, modification_targets
 
 # 18:00 UTC is 19:00 in Berlin; the lead of 100 GiB is 30 min + 6 h x 100 / 1024 = 65 min
 POLICY = """version: 1

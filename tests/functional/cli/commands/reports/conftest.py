@@ -5,7 +5,7 @@ import pytest
 from burstlab.model.database import LabDatabase
 from burstlab.model.file_system import LabFileSystem
 from burstlab.model.instances.instance import InstanceBalances
-from support.cli_session import (
+from support.cli.cli_session import (
     INSTANCE,
     START,
     add_calm,
@@ -13,10 +13,10 @@ from support.cli_session import (
     add_lab_instance,
     add_lab_volume,
 )
-from support.instance_load import publish_load
-from support.plotted_storage import add_database, add_file_system
-from support.reported_resources import CALM_INSTANCE, DRAINED, ELASTIC, HOME
-from support.simulated_instance import (
+from support.cli.plotted_storage import add_database, add_file_system
+from support.cli.reported_resources import CALM_INSTANCE, DRAINED, ELASTIC, HOME
+from support.lab.instance_load import publish_load
+from support.lab.simulated_instance import (
     DAY_S,
     END_S,
     HOUR_S,

@@ -15,7 +15,7 @@ from burstlab.model.volume import MetricFault
 from burstwatch.adapters.aws.metric_history import METRICS_PER_VOLUME
 from burstwatch.core.buckets.units import MIB
 from burstwatch.wiring.settings import SettingsError
-from support.cli_session import (
+from support.cli.cli_session import (
     INSTANCE,
     START,
     add_lab_instance,
@@ -23,7 +23,7 @@ from support.cli_session import (
     modification_targets,
     start_lab,
 )
-from support.cli_session import add_lab_volume as add_volume
+from support.cli.cli_session import add_lab_volume as add_volume
 
 pytestmark = [pytest.mark.usefixtures("forget_put_metrics"), pytest.mark.lab_settings(publishes_bytes=False)]
 

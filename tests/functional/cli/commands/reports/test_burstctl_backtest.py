@@ -29,14 +29,14 @@ from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.location import AwsLocation
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
-from support.cli_session import (
+from support.cli.cli_session import (
     INSTANCE,
     START,
     add_draining_instance,
     count_modify_calls,
     start_lab,
 )
-from support.cli_session import add_lab_volume as add_volume
+from support.cli.cli_session import add_lab_volume as add_volume
 
 COLUMNS = 80
 DAYS = 3

@@ -3,7 +3,7 @@
 import pytest
 
 from burstlab.fake_aws.faults import Fault
-from support.cli_session import add_calm, add_critical, add_exhausted, add_warning
+from support.cli.cli_session import add_calm, add_critical, add_exhausted, add_warning
 
 pytestmark = pytest.mark.lab_settings(modify_spread=0.0)
 

@@ -15,7 +15,7 @@ from burstctl.cli import output
 from burstlab.fake_aws.faults import Fault
 from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.text import display_width
-from support.cli_session import (
+from support.cli.cli_session import (
     START,
     add_calm,
     add_critical,

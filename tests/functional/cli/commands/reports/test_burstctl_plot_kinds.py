@@ -4,7 +4,7 @@ import pytest
 
 from burstlab.fake_aws.faults import Fault
 from burstwatch.core.text import display_width
-from support.cli_session import (
+from support.cli.cli_session import (
     INSTANCE,
     add_gp3,
     add_lab_instance,

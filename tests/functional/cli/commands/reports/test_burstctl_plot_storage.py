@@ -4,7 +4,7 @@ import pytest
 
 from burstlab.fake_aws.faults import Fault
 from burstwatch.core.text import display_width
-from support.plotted_storage import HOME, add_database, add_file_system
+from support.cli.plotted_storage import HOME, add_database, add_file_system
 
 MIB = 2**20
 

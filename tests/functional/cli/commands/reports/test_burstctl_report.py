@@ -15,7 +15,7 @@ import pytest
 
 from burstctl.report import collect
 from burstlab.fake_aws.faults import Fault
-from support.cli_session import (
+from support.cli.cli_session import (
     add_calm,
     add_critical,
     add_exhausted,

@@ -4,8 +4,8 @@ import pytest
 from test_burstctl_report import data_of, row_of, visible_text
 
 from burstlab.fake_aws.faults import Fault
-from support.cli_session import INSTANCE
-from support.reported_resources import CALM_INSTANCE
+from support.cli.cli_session import INSTANCE
+from support.cli.reported_resources import CALM_INSTANCE
 
 
 @pytest.mark.usefixtures("watched_disk")

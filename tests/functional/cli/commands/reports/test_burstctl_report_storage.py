@@ -3,7 +3,7 @@
 import pytest
 from test_burstctl_report import data_of, row_of, visible_text
 
-from support.reported_resources import DRAINED, ELASTIC, HOME
+from support.cli.reported_resources import DRAINED, ELASTIC, HOME
 
 pytestmark = pytest.mark.usefixtures("reported_storage")
 

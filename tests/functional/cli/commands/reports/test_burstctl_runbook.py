@@ -7,7 +7,7 @@ import pytest
 from burstctl.runbook.pages import find_page, list_pages, read_page
 from burstctl.runbook.render import render_page
 from burstwatch.core.text import display_width
-from support.cli_session import run_on_terminal
+from support.cli.cli_session import run_on_terminal
 from support.paths import ROOT
 
 RUNBOOKS = ROOT / "runbooks"

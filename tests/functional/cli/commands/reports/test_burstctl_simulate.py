@@ -10,9 +10,9 @@ import pytest
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.instances.instance import InstanceBalances
 from burstwatch.core.text import display_width
-from support.cli_session import START, add_lab_volume
-from support.instance_load import publish_load
-from support.simulated_instance import (
+from support.cli.cli_session import START, add_lab_volume
+from support.lab.instance_load import publish_load
+from support.lab.simulated_instance import (
     DAY_S,
     END_S,
     HOUR_S,

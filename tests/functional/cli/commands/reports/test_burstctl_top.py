@@ -15,7 +15,7 @@ import pytest
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.file_system import LabFileSystem
 from burstwatch.core.text import display_width
-from support.cli_session import add_calm, add_critical, add_exhausted, count_modify_calls
+from support.cli.cli_session import add_calm, add_critical, add_exhausted, count_modify_calls
 from support.paths import ROOT
 
 WITHIN_S = 60
