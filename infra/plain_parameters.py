@@ -204,7 +204,7 @@ def _operation_parameters(stage: StageConfig) -> list[Parameter]:
             "Architecture",
             _OPERATION,
             stage.architecture,
-            "Of the functions; x86_64 where a Region's Lambda has no arm64.",
+            "Of the functions; x86_64 if a Region's Lambda has no arm64.",
             {"Type": "String", "AllowedValues": list(PLATFORMS)},
         ),
         Parameter(

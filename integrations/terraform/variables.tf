@@ -168,7 +168,7 @@ variable "tracing" {
 }
 
 variable "architecture" {
-  description = "Of the functions; x86_64 where a Region's Lambda has no arm64."
+  description = "Of the functions; x86_64 if a Region's Lambda has no arm64."
   type        = string
   default     = "arm64"
 

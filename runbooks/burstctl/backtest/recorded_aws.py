@@ -152,5 +152,5 @@ class RecordedModifier:
     fleet: RecordedFleet
 
     def modify(self, volume_id: str, configuration: Configuration, *, dry_run: bool = False) -> Accepted:
-        assert not dry_run, "the watchdog means it"
+        assert not dry_run, "a replayed watchdog makes no dry run"
         return Accepted(modification=self.fleet.volumes[volume_id].modify(configuration, self.fleet.now_s))

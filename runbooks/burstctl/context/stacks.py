@@ -222,7 +222,7 @@ def _read_stack(record: DeploymentRecord) -> StackOrError:
     except DeploymentError as error:
         return error
     except SettingsError as error:
-        return DeploymentError(f"the stack {record.name} names a ledger that is none: {error}")
+        return DeploymentError(f"the stack {record.name} names an invalid ledger: {error}")
     if ledger.kind is not LedgerKind.DYNAMODB:
         return DeploymentError(f"the stack {record.name} names the ledger {ledger}, and a stack's is a table")
     if _arn_owner(stack.topic_arn, "sns") != _arn_owner(record.arn, "ssm"):

@@ -91,7 +91,7 @@ class RoundTrip:
         ]
         if instants != sorted(instants):
             raise ValueError(
-                f"left, there, turned and home are {instants}: none may lie before the one before"
+                f"the times of the round trip are {instants}; each must be at or after the one before"
             )
 
     @property
@@ -357,13 +357,13 @@ def _explain_arithmetic(
     away_s, rate = trip.return_started_at_s - round_trip.arrived_at_s, pct_per_minute(round_trip.size_gib)
     answers = "; ".join(f"{hypothesis}, {bounds}" for hypothesis, bounds in predictions.items())
     in_transit = (
-        f"{format_duration(round_trip.arrived_at_s - round_trip.left_at_s)} on its way out and"
-        f" {format_duration(round_trip.returned_at_s - trip.return_started_at_s)} back, in which it may have"
-        " lived as gp2"
+        f"{format_duration(round_trip.arrived_at_s - round_trip.left_at_s)} to change its type and"
+        f" {format_duration(round_trip.returned_at_s - trip.return_started_at_s)} to return, during which it"
+        " may have behaved as gp2"
     )
     earnings = (
         f"{round_trip.size_gib:,} GiB earn {baseline_iops(round_trip.size_gib):,} credits a second,"
-        f" {rate:.3f} % a minute: refilling while away adds {rate * away_s / MINUTE_S:.1f} % where nothing"
+        f" {rate:.3f} % a minute: refilling while away adds {rate * away_s / MINUTE_S:.1f} % while nothing"
         " is served"
     )
     observation = f"The datapoint of {format_instant(first_sample.start_at_s)} is {first_sample.value:.2f} %"
@@ -379,8 +379,8 @@ def _explain_unclear(consistent: Sequence[Hypothesis], overlapping: Sequence[Hyp
     if overlapping:
         alternatives = " and ".join(overlapping)
         return (
-            f"Only {consistent[0]} fits, but what it allows meets what {alternatives} would allow:"
-            " too near to say."
+            f"Only {consistent[0]} fits, but its range overlaps the range of {alternatives}:"
+            " the answer is not certain."
         )
     if not consistent:
         return "None of the four fits: the balance changed in another way, or someone intervened."

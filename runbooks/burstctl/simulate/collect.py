@@ -32,7 +32,7 @@ _LIST_TYPES: Final = "aws ec2 describe-instance-types --query 'InstanceTypes[].I
 
 
 class NothingToSimulateError(BurstwatchError):
-    """There is no load to play; the message says why, and what to do instead."""
+    """There is no load to simulate; the message says why, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -214,7 +214,7 @@ def make_study(inputs: StudyInput) -> Study:
         ValueError: there is no load, or the target has no limits.
     """
     if not inputs.load:
-        raise ValueError("there is no load to play")
+        raise ValueError("there is no load to simulate")
     resets_at_s = _resets_at_s(inputs.load[0].start_s, inputs.load[-1].end_s, inputs.daily_reset_s)
     ceiling, was_above = _effective_ceiling(inputs)
 

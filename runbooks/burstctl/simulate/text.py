@@ -139,7 +139,7 @@ def _answer(whole_study: Study) -> list[str]:
         parts = [f"the {kind.label} bucket {_times(len(result.of(kind).spells))}" for kind in by_bucket]
         sentences.append(f"It is {' and '.join(parts)}.")
     if study.is_measured:
-        sentences.append("That was measured. The load is not played again, because it was throttled.")
+        sentences.append("That was measured. The load is not simulated, because it was throttled.")
     if result.at_maximum_s and not result.spells:
         sentences.append(
             f"Its load asked for more than its maximum for {format_duration(result.at_maximum_s)}."
@@ -235,7 +235,8 @@ def _describe_plan(study: Study) -> list[str]:
         return sentences
     if not study.at_ceiling_s:
         sentences.append(
-            "The load was never at the limit of today's volumes for five minutes, so it was played as it is."
+            "The load was never at the limit of today's volumes for five minutes, so it was simulated as it"
+            " is."
         )
         return sentences
     sentences.append(

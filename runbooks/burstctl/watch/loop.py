@@ -251,7 +251,7 @@ class WatchLoop:
             self._policy_reloader = PolicyReloader(self._context.policy_source, services.policy, now_s=now_s)
         reloader = self._policy_reloader
         if reloader.reload(now_s):
-            print_info(f"policy: {reloader.source} is good and in force from now on")
+            print_info(f"policy: {reloader.source} is valid and in force from now on")
         if reloader.unreported_read_error:
             print_error(
                 reloader.unreported_read_error,

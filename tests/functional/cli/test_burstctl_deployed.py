@@ -691,7 +691,7 @@ def test_a_running_watch_picks_up_a_pushed_policy_and_keeps_it_while_aws_is_unre
     assert result.code == 0
     assert result.err.count("the policy could not be read, so the last valid one stays in force") == 1
     assert (
-        "policy: /burstwatch/burstwatch/policy-pushed (stack burstwatch) is good and in force" in result.err
+        "policy: /burstwatch/burstwatch/policy-pushed (stack burstwatch) is valid and in force" in result.err
     )
 
 

@@ -411,7 +411,7 @@ def test_a_policy_that_turns_bad_alerts_once_and_the_last_good_one_stays(cli, fa
     assert result.err.count("policy rejected; the last valid one stays in force") == 1
     assert "policy.yaml:3: levels.warning_within: 'soon' is not a valid duration" in result.err
     assert "burstctl policy check policy.yaml" in result.err
-    assert "policy: policy.yaml (found here) is good and in force from now on" in result.err
+    assert "policy: policy.yaml (found here) is valid and in force from now on" in result.err
     with SqliteLedger.open(cli.ledger_path) as ledger:
         assert [entry.kind for entry in ledger.entries("policy")] == [
             EntryKind.POLICY_REJECTED,
