@@ -106,24 +106,24 @@ def test_a_renamed_database_is_new_in_each_of_its_buckets(shell, lab, recorder):
 
 
 @pytest.mark.parametrize("minutes", [20, 24 * 60])
-def test_a_renamed_database_is_judged_though_no_pass_recorded_its_name(watch, lab, minutes):
+def test_a_renamed_database_is_judged_though_no_pass_recorded_its_name(shell, lab, minutes):
     """The end of the data under the former name shows since when those under the present one are its own."""
     add_database(lab, load="steady:3000@16%0", balance_pct=0)
-    watch_for(watch, lab, 20)
+    watch_for(shell, lab, 20)
     lab.fleet.databases.rename("orders", "orders-old")
     lab.clock.advance(60 * minutes)
-    report = assess_volumes(watch, ["db:orders-old"], now_s=lab.fleet.now_s())
+    report = assess_volumes(shell, ["db:orders-old"], now_s=lab.fleet.now_s())
     [storage] = [d for d in report.decisions if d.assessment.kind.name == STORAGE]
     assert (storage.assessment.unknown_reason, storage.level) == (None, Level.EXHAUSTED)
 
 
-def test_data_of_another_database_under_the_present_name_is_not_judged(watch, lab):
+def test_data_of_another_database_under_the_present_name_is_not_judged(shell, lab):
     add_database(lab, load="steady:3000@16%0", balance_pct=0)
-    watch_for(watch, lab, 20)
+    watch_for(shell, lab, 20)
     lab.fleet.databases.rename("orders", "orders-old")
     lab.fleet.databases.add(LabDatabase(identifier="orders", starts_at=START - PAST))
     lab.clock.advance(60 * 20)
-    report = assess_volumes(watch, ["db:orders-old"], now_s=lab.fleet.now_s())
+    report = assess_volumes(shell, ["db:orders-old"], now_s=lab.fleet.now_s())
     [storage] = [d for d in report.decisions if d.assessment.kind.name == STORAGE]
     assert storage.assessment.unknown_reason is UnknownReason.TOO_NEW
     assert "before a pass of burstctl watch saw its present name" in storage.assessment.unknown_because
