@@ -141,7 +141,7 @@ def test_what_the_watchdog_does_to_its_ledger_and_to_people_is_an_effect_each_ti
 
 def test_faults_are_injected_into_all_functions_and_services_of_a_deployed_watchdog():
     clean = run_without_faults("deployed")
-    assert {effect.process for effect in clean.effects} == {"watch", "flip", "settle", "operator"}
+    assert {effect.process for effect in clean.effects} == {"watch", "flip", "probe", "settle", "operator"}
     services = {effect.operation.split(":")[0] for effect in clean.effects}
     assert services == {"ec2", "cloudwatch", "dynamodb", "sns", "sqs", "ssm"}
 

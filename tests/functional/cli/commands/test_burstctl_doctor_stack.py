@@ -38,6 +38,7 @@ def test_a_healthy_stack_and_what_is_queried_about_it(cli, lab, cloudformation):
         "watch",
         "flip",
         "settle",
+        "probe",
         "notify",
     }
     assert [finding["seen"] for finding in findings_for(result, "queues")] == ["none"] * 3
