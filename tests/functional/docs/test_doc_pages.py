@@ -27,7 +27,7 @@ PAGES = sorted(RUNBOOKS.glob("*.md"))
 INDEX = (RUNBOOKS / "README.md").read_text()
 REFUSED = (RUNBOOKS / "FlipRefused.md").read_text()
 SECTIONS = ["Meaning", "Impact", "Mitigation", "Undo", "Diagnosis"]
-JOB_SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation", "Undo"]
+JOB_SECTIONS = ["Meaning", "Impact", "Check first", "Procedure", "Undo"]
 SCREEN_LINES = 25
 COMMAND = re.compile(r"^ *\$ |`(?:burstctl|aws|cdk) [^`]+`")
 ROW = re.compile(r"\| (?:<a id=\"\w+\"></a>)?`")
