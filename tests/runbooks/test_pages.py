@@ -63,7 +63,8 @@ PROGRAMS_NOT_RUN = {
 
 NEEDS = {
     "tests/e2e/test_deployed.py": "the real cdk, before a local AWS",
-    "tests/install/test_install.py": "pip or uv, in an empty environment",
+    "tests/install/conftest.py": "pip, in an empty environment",
+    "tests/install/test_install.py": "uv, in an empty environment",
     "tests/probe/test_probe_packages.py": "a clean root, where there may be one",
     "tests/probe/test_probe_disk.py": "a real disk that is throttled, where there may be one",
     "tests/runbooks/test_checkout_commands.py": "make, in a checkout that is set up",

@@ -31,7 +31,8 @@ def without_comment(text: str) -> str:
 
 def commands_run_elsewhere() -> Iterator[tuple[Path, int, str]]:
     """Page, line number and the test that asks for the command there."""
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+    tests = ROOT / "tests"
+    for path in sorted([*tests.rglob("test_*.py"), *tests.rglob("conftest.py")]):
         text = path.read_text()
         if "page_command(" not in text:
             continue

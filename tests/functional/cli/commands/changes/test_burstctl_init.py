@@ -238,11 +238,11 @@ def test_it_shows_what_is_created_which_permissions_that_has_and_what_it_costs(c
     out = cli.run("init", *OPTIONS, "--mode", "flip", "--spend-cap", "200").out
 
     sentences = " ".join(out.split())
-    # 70 of a stack without recipients, and one for the address; the bill is that of docs/deploying.md
-    assert "Creates 71 resources in eu-central-1: 4 Lambda functions, 19 CloudWatch alarms, " in sentences
+    # 75 of a stack without recipients, and one for the address; the bill is that of docs/deploying.md
+    assert "Creates 76 resources in eu-central-1: 5 Lambda functions, 20 CloudWatch alarms, " in sentences
     assert "read everywhere: cloudwatch:GetMetricData, ec2:DescribeInstanceTypes, " in sentences
     assert "modify only volumes tagged burstwatch:mode=auto: ec2:ModifyVolume" in sentences
-    assert "$13.61 a month for 100 calm volumes of up to 100 GiB ($5.55 after AWS's free tier)" in sentences
+    assert "$13.71 a month for 100 calm volumes of up to 100 GiB ($5.65 after AWS's free tier)" in sentences
     assert "at most $200.00 a month together" in sentences
     assert max(map(len, out.splitlines()[:-2])) <= 80
 
@@ -273,7 +273,7 @@ def test_the_same_in_json(cli):
         {"path": "stage.yaml", "overwritten": False},
     ]
     assert (document["flips"], document["actions_on_opted_in_volumes"]) == (False, [])
-    assert sum(document["resources_by_type"].values()) == 55
+    assert sum(document["resources_by_type"].values()) == 60
     assert [cost["volumes"] for cost in document["costs_per_region"]] == [100, 1_000]
 
 
