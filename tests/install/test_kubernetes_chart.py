@@ -81,6 +81,8 @@ def test_a_text_is_not_a_boolean_even_if_the_schema_is_skipped(value):
         ("extraArgs[0]=5", "at '/extraArgs/0': got number, want string"),
         ("extraArgs[0]=--act", "at '/extraArgs/0': 'not' failed"),
         ("extraArgs[0]=--metrics-port=80", "at '/extraArgs/0': 'not' failed"),
+        ("extraArgs={--region,eu-west-1}", "at '/extraArgs/0': 'not' failed"),
+        ("extraArgs[0]=--policy=other.yaml", "at '/extraArgs/0': 'not' failed"),
         ("extraEnv[0].value=x", "missing property 'name'"),
         ("extraEnv[0].name=BURSTWATCH_LEDGER", "at '/extraEnv/0/name': 'not' failed"),
         ("extraEnv[0].name=TZ,extraEnv[0].value=1", "at '/extraEnv/0/value': got number, want string"),
@@ -210,6 +212,15 @@ def test_extra_arguments_are_options_of_watch():
 def test_extra_arguments_cannot_let_it_modify_volumes_even_if_the_schema_is_skipped():
     with pytest.raises(SystemExit, match="extraArgs has --act: give --set act=true"):
         render("--set=extraArgs={--act}", "--skip-schema-validation")
+
+
+@pytest.mark.parametrize("arguments", ["{--ledger,sqlite:/other}", "{--ledger=sqlite:/other}", "{--ledger}"])
+def test_a_watch_has_the_ledger_in_which_a_hold_is_placed(arguments):
+    """The command in the pod reads the ledger from the variable."""
+    with pytest.raises(SystemExit, match=r"extraArgs has the ledger .*, but the value ledger is"):
+        render(f"--set=extraArgs={arguments}")
+    same = container_of(render("--set=ledger=dynamodb:other", "--set=extraArgs={--ledger=dynamodb:other}"))
+    assert {"name": "BURSTWATCH_LEDGER", "value": "dynamodb:other"} in same["env"]
 
 
 def test_extra_variables_are_added_as_kubernetes_has_them():

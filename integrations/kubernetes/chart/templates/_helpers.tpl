@@ -20,3 +20,14 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- if has "--act" (.Values.extraArgs | default list) }}{{ fail "extraArgs has --act: give --set act=true" }}{{ end -}}
 {{ .Values.act }}
 {{- end }}
+{{- define "burstwatch.ledger" -}}
+{{- /* `burstctl hold --all` in the pod takes the variable, and a watch with another ledger would not be held */ -}}
+{{- $ledger := .Values.ledger | default "sqlite:/state/ledger.sqlite" -}}
+{{- $arguments := .Values.extraArgs | default list -}}
+{{- range $index, $argument := $arguments -}}
+{{- $named := trimPrefix "--ledger=" $argument -}}
+{{- if eq $argument "--ledger" }}{{ $named = index (append $arguments "") (add1 $index) }}{{ end -}}
+{{- if and (or (eq $argument "--ledger") (hasPrefix "--ledger=" $argument)) (ne $named $ledger) }}{{ fail (printf "extraArgs has the ledger %q, but the value ledger is %q" $named $ledger) }}{{ end -}}
+{{- end -}}
+{{ $ledger }}
+{{- end }}
