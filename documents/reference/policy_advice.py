@@ -72,7 +72,8 @@ ADVICE: Final = {
     ),
     "cadence.focus_at_most": Advice(
         "lower it to see sooner how a slow drain goes on",
-        "the balance of a volume in focus costs up to $0.09 a month at 5m, and $0.43 at 1m",
+        "the balance of a volume in focus costs up to $0.09 a month at 5m, and $0.43 at 1m. A bucket that"
+        " stays empty is read every ten minutes, or for each reminder, unless it is that of a gp2 volume",
     ),
     "telemetry.too_new": Advice(
         "raise it if new volumes are often reported without data",

@@ -130,8 +130,8 @@ def _read_instances(
         if level.is_alerting
         and i in assessments
         and (
-            watch_pass.settings_of(assessments[i].volume).mode is Mode.AUTO
-            or watch_pass.shows_evidence(assessments[i], level)
+            watch_pass.shows_evidence(assessments[i], level)
+            or _may_recommend_at_any_poll(watch_pass, assessments[i].volume)
         )
     ]
     collector = watch_pass.collector
@@ -140,6 +140,15 @@ def _read_instances(
         return {}
     limits, _ = collector.instance_limits(troubled)
     return limits
+
+
+def _may_recommend_at_any_poll(watch_pass: WatchPass, volume: Volume) -> bool:
+    """Whether a flip, or an event whose alert recommends one, may be due at any level that was reported."""
+    volume_settings = watch_pass.settings_of(volume)
+    if volume_settings.mode is Mode.PROPOSE:
+        status = watch_pass.window_schedule.status_for(volume)
+        return volume_settings.is_critical or (status is not None and status.wants_flip)
+    return volume_settings.mode is Mode.AUTO
 
 
 def _evaluate_one(

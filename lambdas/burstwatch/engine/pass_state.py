@@ -14,7 +14,7 @@ from burstwatch.core.flips.outcome import Outcome
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Change, States
 from burstwatch.core.policy.bucket_policy import BucketPolicies
-from burstwatch.core.policy.policy import Policy
+from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings, read_tags
 from burstwatch.core.policy.windows import WindowState
 from burstwatch.core.text import format_count
@@ -74,7 +74,11 @@ class WatchPass:
     def shows_evidence(self, assessment: Assessment, level: Level) -> bool:
         """Whether more than the balance is shown: an alert about this level is due, or a person asked."""
         state = self.states.get(assessment.subject)
-        if state is None or not self.explains_drains:
+        if not self.explains_drains:
+            return True
+        if self.settings_of(assessment.resource).mode is Mode.OBSERVE:
+            return False
+        if state is None:
             return True
         alerts = state.alerts
         elapsed_s = self.context.now_s - (alerts.level_at_s or 0)

@@ -1,13 +1,16 @@
 """Times in the ledger that no clock shows stop no flip: the ledger may be damaged, or written by others."""
 
+from dataclasses import replace
+
 import pytest
 
+from burstlab.model.volume import LabVolume
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ledger.flip_state import WATCHDOG, ModificationUse
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.resource_state import ModificationHistory, ResourceState
 from support.lab.lab_start import START
-from support.watch_pass_setup import tick
+from support.watch_pass_setup import tick, warm_up
 
 YEAR_9999_S = 253_402_000_000
 SIX_HOURS_ON_S = int(START.timestamp()) + 6 * 3600
@@ -44,3 +47,20 @@ def test_a_time_that_cannot_be_stops_no_flip_and_is_reported_once(
         f"{drained}: the ledger has times of modifications that are too far ahead and do not count: {times}"
     ]
     assert tick(acting, lab, 1).failures == []
+
+
+def test_such_a_time_is_reported_once_of_an_idle_volume_too(lab, acting, ledger):
+    lab.fleet.settings = replace(lab.fleet.settings, idle_publishes=False)
+    warm_up(lab)
+    idle = lab.fleet.add(LabVolume(size_gib=100))
+    lab.fleet.set_load(idle, "idle")
+    lab.clock.advance(3600)
+    for _ in range(10):
+        tick(acting, lab, 5)
+    state = ledger.states()[idle]
+    history = ModificationHistory(failure_count=1, retry_at_s=int(lab.fleet.now_s()) + 20 * 3600)
+    damaged = replace(state, revision=state.revision + 1, modifications=history)
+    ledger.commit([Change(volume_id=idle, expected_revision=state.revision, state=damaged)], channels=())
+    reports = [tick(acting, lab, 5) for _ in range(24)]
+    assert sum(bool(report.failures) for report in reports) == 1
+    assert ledger.states()[idle].modifications.retry_at_s is None

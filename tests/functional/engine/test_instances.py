@@ -9,7 +9,7 @@ from burstctl.context.on_demand_pass import assess_volumes, evaluate_fleet
 from burstwatch.core.alerts.alert import AlertKind, format_sentences, format_title
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.policy.policy import Policy
+from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.engine.tick_pass import run_tick
 from support.aws.played_aws import DENIED, FAMILY, START_S, make_services
 from support.builders.core_values import M5_LARGE, a_volume, an_instance
@@ -131,7 +131,12 @@ def test_an_instance_costs_at_most_18_cents_a_month_and_nothing_if_it_cannot_dra
     assert sum(aws.read_metrics.values()) == 0
 
 
-def test_an_instance_that_stays_empty_costs_at_most_18_cents_a_month_too(aws, watch):
+def in_mode(watch, mode):
+    return replace(watch, policy=replace(watch.policy, mode=replace(watch.policy.mode, default=mode)))
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.PROPOSE])
+def test_an_instance_that_stays_empty_costs_at_most_18_cents_a_month_too(aws, watch, mode):
     """With the load and the checks for each reminder; nothing else is news until it recovers."""
     aws.add()
     calm(aws)
@@ -139,26 +144,47 @@ def test_an_instance_that_stays_empty_costs_at_most_18_cents_a_month_too(aws, wa
     for metric in ("EBSIOBalance%", "EBSByteBalance%"):
         aws.balances["i-0a1", metric] = falling(3.0, since_s=aws.now_s)
     aws.sums = {"EBSReadOps": constant(300 * 1_000), "EBSWriteOps": constant(300 * 4_873)}
-    tick(watch, aws, 120)
+    tick(in_mode(watch, mode), aws, 120)
     aws.read_metrics.clear()
-    tick(watch, aws, 24 * 60)
+    tick(in_mode(watch, mode), aws, 24 * 60)
     assert aws.read_metrics["EBSIOBalance%"] == 24 * 6
     assert sum(aws.read_metrics.values()) * 30 * 0.01 / 1_000 <= 0.18
 
 
-def test_the_balances_of_an_instance_are_not_read_by_the_minute_for_an_empty_volume(aws, watch, recorder):
+def add_empty_volume(aws):
+    aws.volumes_of_region.append(a_volume(volume_id="vol-0e", instance_id="i-0a1"))
+    aws.balances["vol-0e", "BurstBalance"] = constant(0.0)
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.PROPOSE])
+def test_the_balances_of_an_instance_are_not_read_by_the_minute_for_an_empty_volume(
+    aws, watch, recorder, mode
+):
     """They come every five minutes, and matter for its alerts only, as the volume is not flipped."""
     aws.add()
     calm(aws)
-    aws.volumes_of_region.append(a_volume(volume_id="vol-0e", instance_id="i-0a1"))
-    aws.balances["vol-0e", "BurstBalance"] = constant(0.0)
-    tick(watch, aws, 120)
-    assert next((alert.volume_id, alert.level) for alert in recorder.alerts) == ("vol-0e", Level.EXHAUSTED)
+    add_empty_volume(aws)
+    tick(in_mode(watch, mode), aws, 120)
     recorder.alerts.clear()
     aws.read_metrics.clear()
-    tick(watch, aws, 24 * 60)
+    tick(in_mode(watch, mode), aws, 24 * 60)
     assert aws.read_metrics["BurstBalance"] == 24 * 60
     assert aws.read_metrics["EBSIOBalance%"] <= 24 * 12 + len(recorder.alerts)
+
+
+def test_an_alert_about_a_critical_tag_does_not_recommend_a_flip_that_cannot_help(aws, watch, recorder):
+    """It comes when no alert about the level is due."""
+    aws.add()
+    add_empty_volume(aws)
+    for metric in ("EBSIOBalance%", "EBSByteBalance%"):
+        aws.balances["i-0a1", metric] = constant(0.0)
+    aws.sums = {"EBSReadOps": constant(300 * 1_000), "EBSWriteOps": constant(300 * 2_600)}
+    tick(watch, aws, 40)
+    recorder.alerts.clear()
+    aws.volumes_of_region[-1] = replace(aws.volumes_of_region[-1], tags={"burstwatch:critical": "true"})
+    tick(watch, aws, 12)
+    [alert] = [alert for alert in recorder.alerts if alert.kind is AlertKind.CRITICAL_ON_BURST]
+    assert alert.action.startswith("instance i-0a1, not the volume, is the bottleneck")
 
 
 def test_an_instance_whose_volumes_are_not_known_is_watched_within_the_budget(aws, watch):

@@ -88,7 +88,14 @@ class PlayedAws:
         return ModificationsResult()
 
     def instance_states(self, instance_ids):
-        return InstanceStates(states=dict.fromkeys(instance_ids, "running"))
+        return InstanceStates(
+            states=dict.fromkeys(instance_ids, "running"),
+            types={i.instance_id: i.instance_type for i in self.instances if i.instance_id in instance_ids},
+            volume_ids={
+                instance_id: [v.volume_id for v in self.volumes_of_region if v.instance_id == instance_id]
+                for instance_id in instance_ids
+            },
+        )
 
     def running_instances(self, *, report_failure, on_page):
         if self.listing_error is not None:

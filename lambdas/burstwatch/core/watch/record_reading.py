@@ -176,6 +176,7 @@ def is_still_unused(assessment: Assessment, old_state: ResourceState, now_s: int
     )
     is_quiet = (
         old_state.next_poll_at_s is None
+        and not old_state.impossible_times(now_s)
         and not old_state.alerts.is_gap_open
         and old_state.presence.missing_since_s is None
     )

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -218,3 +219,13 @@ def test_the_first_version_can_read_a_state_with_a_reason_that_it_does_not_know(
     document = state.to_document()
     assert "unknown_reason" not in document
     assert ResourceState.from_document(json.loads(json.dumps(document))) == state
+
+
+@pytest.mark.parametrize(
+    ("remind_every", "interval_s"), [(timedelta(hours=1), 600), (timedelta(minutes=5), 300)]
+)
+def test_a_bucket_that_stays_empty_is_polled_for_each_reminder(remind_every, interval_s):
+    policy = replace(Policy(), alerts=replace(Policy().alerts, remind_every=remind_every))
+    empty = an_assessment(balances(*[0.0] * 60), volume=a_volume(2048, volume_type="st1"))
+    first = a_decision(empty, policy=policy)
+    assert a_decision(empty, first.change.state, policy=policy).poll_interval_s == interval_s

@@ -33,7 +33,8 @@ def level_interval_s(
     if is_newly_missing_data(assessment, old_state, policy, now_s):
         return assessment.kind.period_s
     if level is old_state.level is Level.EXHAUSTED and not is_flippable(assessment.resource):
-        return max(assessment.kind.period_s, _EMPTY_POLL_S)
+        remind_every_s = int(policy.alerts.remind_every.total_seconds())
+        return max(assessment.kind.period_s, min(_EMPTY_POLL_S, remind_every_s))
     return _focus_interval_s(assessment, level, policy=policy)
 
 
