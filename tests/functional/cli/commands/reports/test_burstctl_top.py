@@ -49,10 +49,20 @@ class Terminal:
 
     @property
     def frame(self):
-        """The last frame, without styles."""
-        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.text.rpartition(FRAME_START)[2]).replace("\r", "")
+        """The last frame that is here as a whole, without styles: a read may end in the middle of one."""
+        _, *frames = self.text.rsplit(FRAME_START, 2)
+        frames = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", frame).replace("\r", "") for frame in frames]
+        if frames and not self._is_whole(frames[-1]):
+            frames.pop()
+        return frames[-1] if frames else ""
+
+    def _is_whole(self, frame):
+        """A frame fills the terminal, the last line too."""
+        lines = frame.split("\n")
+        return len(lines) >= self._lines and display_width(lines[self._lines - 1]) >= self._columns
 
     def resize(self, columns, lines):
+        self._columns, self._lines = columns, lines
         fcntl.ioctl(self._own_end, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def wait_for(self, pattern, *, in_frame=True):
