@@ -1329,7 +1329,13 @@ def _value_of(name: str, kind: str, texts: list[str], default: str, faults: list
 
 
 def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
-    faults = []
+    faults = [
+        f"--{name.replace('_', '-')} takes a time above 0"
+        for name in ("interval", "passive_every")
+        if not values[name]
+    ]
+    if faults:
+        return faults
     crit = f"--crit {values['crit']:g}s"
     if values["warn"] > values["crit"]:
         faults.append(f"--warn {values['warn']:g}s is above {crit}")
@@ -2241,6 +2247,14 @@ def write_stream(fd: int, text: str, within_s: float = 1.0) -> bool:
     except (OSError, ProbeError):
         return False
     return not raw
+
+
+def print_output(text: str) -> bool:
+    """Print to stdout; give whether it was taken. What is lost is reported on stderr."""
+    is_taken = write_stream(1, text)
+    if not is_taken:
+        print_error("ddprobe: output is lost: stdout is full, closed, or not read")
+    return is_taken
 
 
 def print_error(text: str) -> None:
@@ -3925,7 +3939,7 @@ class Outputs:
         line = json_text(reading)
         self._state_dirs.write(f"{reading['device'].replace('/', '-') or 'unknown'}.json", line + "\n")
         if options.json == "-":
-            write_stream(1, line + "\n")
+            print_output(line + "\n")
         elif options.json:
             prefix = self._keep(options.json, line)
             self._file(options.json, lambda path: self._append_kept(path, prefix))
@@ -3934,7 +3948,7 @@ class Outputs:
             self._file(options.prom, lambda path: replace_file(path, text))
         if options.collectd:
             host = os.environ.get("COLLECTD_HOSTNAME", reading["host"])
-            write_stream(1, collectd_text(reading, host, options.interval))
+            print_output(collectd_text(reading, host, options.interval))
         if options.graphite:
             text = graphite_text(reading, options.graphite_prefix)
             self._start_child("graphite", lambda send: send(self._graphite(text)))
@@ -4316,11 +4330,9 @@ def main(argv: Sequence[str]) -> int:
     began_s, taken_s = time.monotonic(), startup_s()
     open_standard_streams()
     if "--version" in argv or argv == ["version"]:
-        write_stream(1, f"ddprobe {VERSION}\n")
-        return 0
+        return 0 if print_output(f"ddprobe {VERSION}\n") else 3
     if "-h" in argv or "--help" in argv or not argv:
-        write_stream(1, help_text())
-        return 0 if argv else 3
+        return 0 if print_output(help_text()) and argv else 3
     style = "nagios"
     for index, word in enumerate(argv):
         if word.startswith("--exit-style"):
@@ -4334,7 +4346,7 @@ def main(argv: Sequence[str]) -> int:
         return _run(options.replaced(startup_ms=startup_ms, instance_id=instance_id), began_s)
     except ProbeError as fault:
         if style == "nagios" and argv[0] == "run":
-            write_stream(1, f"DDPROBE UNKNOWN: {fault}\n")  # Nagios reads stdout only
+            print_output(f"DDPROBE UNKNOWN: {fault}\n")  # Nagios reads stdout only
         else:
             print_error(f"ddprobe: {fault}")
         return unknown
@@ -4402,11 +4414,12 @@ def _run(options: Options, began_s: float) -> int:
 def _explain(options: Options) -> int:
     state_dirs = _state_dirs_if_possible(options.run_dir)
     state_dirs_in_use[:] = [state_dirs] if state_dirs else []
+    is_taken = True
     for path in options.paths:
         site = find_site(path, options.crit, options.volume_id, state_dirs)
         text = json_text(_site_record(site)) + "\n" if options.json else explain_site(options, site)
-        write_stream(1, text)
-    return 0
+        is_taken &= print_output(text)
+    return 0 if is_taken else 3
 
 
 def _state_dirs_if_possible(wanted: str | None) -> StateDirs | None:
@@ -4463,11 +4476,11 @@ def _print_reading(options: Options, reading: dict[str, Any], thresholds: Thresh
         return
     by_path = len(options.paths) > 1
     if options.exit_style == "npd":
-        write_stream(1, headline(reading, 80, by_path=by_path) + "\n")
+        print_output(headline(reading, 80, by_path=by_path) + "\n")
     elif options.exit_style == "nagios":
-        write_stream(1, nagios_line(reading, thresholds, by_path=by_path) + "\n")
+        print_output(nagios_line(reading, thresholds, by_path=by_path) + "\n")
     elif reading["verdict"] != OK:
-        write_stream(1, headline(reading, by_path=by_path) + "\n")
+        print_output(headline(reading, by_path=by_path) + "\n")
 
 
 def _serve(options: Options, probes: Sequence[Probe], outputs: Outputs, notifier: Notifier) -> int:

@@ -177,6 +177,17 @@ def test_a_fault_of_its_own_is_no_traceback_either(probe, disk):
 # -- outputs of a process
 
 
+@pytest.mark.parametrize("arguments", [("--help",), ("explain", "/"), ("passive", "--look", "100ms", "/")])
+def test_output_that_a_full_disk_does_not_take_is_reported(probe, arguments):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            probe.command(*arguments), stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=30
+        )
+    assert "ddprobe: output is lost: stdout is full, closed, or not read" in done.stderr
+    # the exit code of a reading is its verdict, which is not lost
+    assert done.returncode == (0 if arguments[0] == "passive" else 3)
+
+
 def test_exit_styles_and_their_words(probe, disk):
     nagios = probe.run("run", *disk)
     assert (nagios.returncode, nagios.stdout.count("\n")) == (0, 1)

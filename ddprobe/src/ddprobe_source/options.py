@@ -245,7 +245,13 @@ def _value_of(name: str, kind: str, texts: list[str], default: str, faults: list
 
 
 def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
-    faults = []
+    faults = [
+        f"--{name.replace('_', '-')} takes a time above 0"
+        for name in ("interval", "passive_every")
+        if not values[name]
+    ]
+    if faults:
+        return faults
     crit = f"--crit {values['crit']:g}s"
     if values["warn"] > values["crit"]:
         faults.append(f"--warn {values['warn']:g}s is above {crit}")

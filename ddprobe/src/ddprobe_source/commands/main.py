@@ -14,7 +14,7 @@ from ddprobe_source.host.child_task import ChildTask
 from ddprobe_source.host.clock import random_below, startup_s
 from ddprobe_source.host.files import read_text
 from ddprobe_source.host.lookup import Lookup, find_allowed_site, find_site
-from ddprobe_source.host.state_dirs import StateDirs, print_error, state_dirs_in_use, write_stream
+from ddprobe_source.host.state_dirs import StateDirs, print_error, print_output, state_dirs_in_use
 from ddprobe_source.judgement.disks import UNKNOWN_MOUNT, Site
 from ddprobe_source.judgement.facts import Thresholds
 from ddprobe_source.judgement.headline import headline, nagios_line
@@ -33,11 +33,9 @@ def main(argv: Sequence[str]) -> int:
     began_s, taken_s = time.monotonic(), startup_s()
     open_standard_streams()
     if "--version" in argv or argv == ["version"]:
-        write_stream(1, f"ddprobe {VERSION}\n")
-        return 0
+        return 0 if print_output(f"ddprobe {VERSION}\n") else 3
     if "-h" in argv or "--help" in argv or not argv:
-        write_stream(1, help_text())
-        return 0 if argv else 3
+        return 0 if print_output(help_text()) and argv else 3
     style = "nagios"
     for index, word in enumerate(argv):
         if word.startswith("--exit-style"):
@@ -51,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
         return _run(options.replaced(startup_ms=startup_ms, instance_id=instance_id), began_s)
     except ProbeError as fault:
         if style == "nagios" and argv[0] == "run":
-            write_stream(1, f"DDPROBE UNKNOWN: {fault}\n")  # Nagios reads stdout only
+            print_output(f"DDPROBE UNKNOWN: {fault}\n")  # Nagios reads stdout only
         else:
             print_error(f"ddprobe: {fault}")
         return unknown
@@ -119,11 +117,12 @@ def _run(options: Options, began_s: float) -> int:
 def _explain(options: Options) -> int:
     state_dirs = _state_dirs_if_possible(options.run_dir)
     state_dirs_in_use[:] = [state_dirs] if state_dirs else []
+    is_taken = True
     for path in options.paths:
         site = find_site(path, options.crit, options.volume_id, state_dirs)
         text = json_text(_site_record(site)) + "\n" if options.json else explain_site(options, site)
-        write_stream(1, text)
-    return 0
+        is_taken &= print_output(text)
+    return 0 if is_taken else 3
 
 
 def _state_dirs_if_possible(wanted: str | None) -> StateDirs | None:
@@ -180,11 +179,11 @@ def _print_reading(options: Options, reading: dict[str, Any], thresholds: Thresh
         return
     by_path = len(options.paths) > 1
     if options.exit_style == "npd":
-        write_stream(1, headline(reading, 80, by_path=by_path) + "\n")
+        print_output(headline(reading, 80, by_path=by_path) + "\n")
     elif options.exit_style == "nagios":
-        write_stream(1, nagios_line(reading, thresholds, by_path=by_path) + "\n")
+        print_output(nagios_line(reading, thresholds, by_path=by_path) + "\n")
     elif reading["verdict"] != OK:
-        write_stream(1, headline(reading, by_path=by_path) + "\n")
+        print_output(headline(reading, by_path=by_path) + "\n")
 
 
 def _serve(options: Options, probes: Sequence[Probe], outputs: Outputs, notifier: Notifier) -> int:

@@ -246,6 +246,14 @@ def write_stream(fd: int, text: str, within_s: float = 1.0) -> bool:
     return not raw
 
 
+def print_output(text: str) -> bool:
+    """Print to stdout; give whether it was taken. What is lost is reported on stderr."""
+    is_taken = write_stream(1, text)
+    if not is_taken:
+        print_error("ddprobe: output is lost: stdout is full, closed, or not read")
+    return is_taken
+
+
 def print_error(text: str) -> None:
     """Print to stderr, where text cannot spoil data; drop it if the reader does not take it."""
     write_stream(2, text + "\n")

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ddprobe_source.host.child_task import ChildTask
 from ddprobe_source.host.clock import boot_clock
 from ddprobe_source.host.files import append_line, list_names, name_of, read_text, replace_file, resolve_links
-from ddprobe_source.host.state_dirs import FileSystemLock, StateDirs, print_error, write_stream
+from ddprobe_source.host.state_dirs import FileSystemLock, StateDirs, print_error, print_output
 from ddprobe_source.judgement.record import ProbeError
 from ddprobe_source.judgement.series import MIB
 from ddprobe_source.judgement.text import json_text
@@ -82,7 +82,7 @@ class Outputs:
         line = json_text(reading)
         self._state_dirs.write(f"{reading['device'].replace('/', '-') or 'unknown'}.json", line + "\n")
         if options.json == "-":
-            write_stream(1, line + "\n")
+            print_output(line + "\n")
         elif options.json:
             prefix = self._keep(options.json, line)
             self._file(options.json, lambda path: self._append_kept(path, prefix))
@@ -91,7 +91,7 @@ class Outputs:
             self._file(options.prom, lambda path: replace_file(path, text))
         if options.collectd:
             host = os.environ.get("COLLECTD_HOSTNAME", reading["host"])
-            write_stream(1, collectd_text(reading, host, options.interval))
+            print_output(collectd_text(reading, host, options.interval))
         if options.graphite:
             text = graphite_text(reading, options.graphite_prefix)
             self._start_child("graphite", lambda send: send(self._graphite(text)))
