@@ -53,7 +53,7 @@ def test_two_watchdogs_on_dynamodb_match_a_single_one_on_a_file(baseline_run):
 
 
 def verdict_against(baseline_run, verdict):
-    """What differs from one alone, beside the broken laws."""
+    """What differs from one alone, beside the broken invariants."""
     lone = baseline_run[1]
     differs = [name for name in ("moves", "alerts") if getattr(verdict, name) != getattr(lone, name)]
     return [*verdict.broken, *differs]
@@ -93,8 +93,8 @@ def test_the_right_clocks_are_within_what_the_watchdog_allows(clocks, watchdogs)
 
 def test_an_undelivered_alert_is_missed(baseline_run):
     result, _ = baseline_run
-    [law] = check_invariants(replace(result, alerts=result.alerts[1:])).broken
-    assert law.endswith("was never sent")
+    [invariant] = check_invariants(replace(result, alerts=result.alerts[1:])).broken
+    assert invariant.endswith("was never sent")
 
 
 def test_an_alert_that_came_twice_is_counted(baseline_run):
@@ -110,32 +110,32 @@ def test_an_alert_that_came_twice_is_counted(baseline_run):
 def test_an_alert_that_is_in_no_history_is_found(baseline_run):
     result, _ = baseline_run
     unknown = result.alerts[0]._replace(alert_id="0123")
-    [law] = check_invariants(replace(result, alerts=[*result.alerts, unknown])).broken
-    assert law == "alert 0123 is in no history"
+    [invariant] = check_invariants(replace(result, alerts=[*result.alerts, unknown])).broken
+    assert invariant == "alert 0123 is in no history"
 
 
 def test_an_extra_modification_is_detected(baseline_run):
     result, verdict = baseline_run
-    [law] = check_invariants(replace(result, external_modifications={CI_1: 1})).broken
-    assert law == "ci-1: 0 modifications for 1 decisions"
+    [invariant] = check_invariants(replace(result, external_modifications={CI_1: 1})).broken
+    assert invariant == "ci-1: 0 modifications for 1 decisions"
     changed = replace(verdict, moves={**verdict.moves, "ci-2": ["gp3", "gp3"]})
-    [law] = check_invariants(result, solo=changed).broken
-    assert law == "ci-2: went to ['gp3']; by one watchdog alone to ['gp3', 'gp3']"
+    [invariant] = check_invariants(result, solo=changed).broken
+    assert invariant == "ci-2: went to ['gp3']; by one watchdog alone to ['gp3', 'gp3']"
 
 
 def test_two_consecutive_missed_ticks_are_detected(baseline_run):
     result, _ = baseline_run
     ticks = [*result.ticks[:5], [None], [None], *result.ticks[7:]]
-    [law] = check_invariants(replace(result, ticks=ticks)).broken
-    assert law == "minutes 5 and 6 were not done"
+    [invariant] = check_invariants(replace(result, ticks=ticks)).broken
+    assert invariant == "minutes 5 and 6 were not done"
 
 
 def test_an_error_in_the_quiet_minutes_at_the_end_is_found(baseline_run):
     result, _ = baseline_run
     reported = replace(result.ticks[-1][0], errors=("ec2:DescribeVolumes failed",))
     ticks = [*result.ticks[:-1], [reported]]
-    [law] = check_invariants(replace(result, ticks=ticks)).broken
-    assert law == f"minute {MINUTES + 5}: ec2:DescribeVolumes failed"
+    [invariant] = check_invariants(replace(result, ticks=ticks)).broken
+    assert invariant == f"minute {MINUTES + 5}: ec2:DescribeVolumes failed"
 
 
 def broken_invariants(result, **overrides):
@@ -146,22 +146,22 @@ def test_an_inconsistent_ledger_is_detected(baseline_run):
     result, _ = baseline_run
     states, volume_id = result.states, CI_1
     state = states[volume_id]
-    [law] = broken_invariants(result, states=states | {volume_id: with_fields(state, used=())})
-    assert law.startswith("ci-1: the modification of ")
-    assert law.endswith(" counts 0 times")
+    [invariant] = broken_invariants(result, states=states | {volume_id: with_fields(state, used=())})
+    assert invariant.startswith("ci-1: the modification of ")
+    assert invariant.endswith(" counts 0 times")
     never = replace(state.flip, status=FlipStatus.REQUESTED)
-    [law] = broken_invariants(result, states=states | {volume_id: replace(state, flip=never)})
-    assert law == "ci-1: its flip is still asked, and AWS has nothing in progress"
-    [law] = broken_invariants(result, states=states | {volume_id: replace(state, flip=None)})
-    assert law == "ci-1: it is gp3, the ledger says gp2"
+    [invariant] = broken_invariants(result, states=states | {volume_id: replace(state, flip=never)})
+    assert invariant == "ci-1: its flip is still asked, and AWS has nothing in progress"
+    [invariant] = broken_invariants(result, states=states | {volume_id: replace(state, flip=None)})
+    assert invariant == "ci-1: it is gp3, the ledger says gp2"
 
 
 def test_a_stuck_watermark_and_pending_alerts_are_detected(baseline_run):
     result, _ = baseline_run
-    [law] = broken_invariants(result, undelivered=2)
-    assert law == "2 alerts still wait"
-    [law] = broken_invariants(result, watermark_s=result.watermark_s - 300)
-    assert law.startswith("the watermark is ")
+    [invariant] = broken_invariants(result, undelivered=2)
+    assert invariant == "2 alerts still wait"
+    [invariant] = broken_invariants(result, watermark_s=result.watermark_s - 300)
+    assert invariant.startswith("the watermark is ")
 
 
 # The command

@@ -41,7 +41,7 @@ GOOD = Outcome(
     undelivered=0,
     watermark_s=600,
 )
-LAWS = (
+INVARIANTS = (
     invariants.each_intent_has_one_end,
     invariants.each_modification_was_decided,
     invariants.the_quota_counts_agree,
@@ -51,14 +51,14 @@ LAWS = (
 )
 
 
-def broken_laws(outcome):
-    return [violation for law in LAWS for violation in law(outcome)]
+def broken_invariants(outcome):
+    return [violation for invariant in INVARIANTS for violation in invariant(outcome)]
 
 
 def test_a_good_outcome_violates_nothing():
-    assert broken_laws(GOOD) == []
+    assert broken_invariants(GOOD) == []
     modifying = replace(GOOD, states={VOLUME_ID: UNDER_WAY}, modifying=frozenset({VOLUME_ID}))
-    assert broken_laws(modifying) == []
+    assert broken_invariants(modifying) == []
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,12 @@ def test_a_good_outcome_violates_nothing():
     ],
 )
 def test_each_invariant_finds_what_breaks_it(changes, violations):
-    assert broken_laws(replace(GOOD, **changes)) == violations
+    assert broken_invariants(replace(GOOD, **changes)) == violations
 
 
 def test_a_contested_volume_may_be_anything():
     contested = build_state(VOLUME_ID, 100, contested_at_s=200, used=ON_TARGET.modifications.used)
-    assert broken_laws(replace(GOOD, states={VOLUME_ID: contested})) == []
+    assert broken_invariants(replace(GOOD, states={VOLUME_ID: contested})) == []
 
 
 A_HOLD = Hold(volume_id=VOLUME_ID, by="ann", reason="backup", placed_at_s=0, until_s=1000)

@@ -1,4 +1,4 @@
-"""The law: no volume goes from the sweep to zero without having been in focus with act_lead left.
+"""The guarantee: no volume goes from the sweep to zero without having been in focus with act_lead left.
 
 The adversary picks the size, the policy, the load and the phases of the ticks. It picks how late a minute
 appears in CloudWatch (up to the configured lag), and one tick that is lost, late or doubled.

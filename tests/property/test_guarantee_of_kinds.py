@@ -1,4 +1,4 @@
-"""The same law for the other kinds of buckets, each with its own bound: with other constants, the same rules.
+"""The same guarantee for the other kinds of buckets, each with its own bound and the same rules.
 
 A bucket that bursts between two polls is in focus with its ``act_lead`` left. The datapoints of a bucket are
 minima of its period, each shown up to ``metric_lag`` after its start.

@@ -167,13 +167,13 @@ def check_each_modified_once(play: CrashRun, types: list[str]) -> None:
 def check_ledger(play: CrashRun) -> None:
     """Each intent has one end, those that AWS took are what is counted as used up, and nothing is open."""
     outcome = play.outcome()
-    laws = (
+    invariants = (
         each_intent_has_one_end,
         each_modification_was_decided,
         the_quota_counts_agree,
         each_flip_is_what_aws_shows,
     )
-    assert [violation for law in laws for violation in law(outcome)] == []
+    assert [violation for invariant in invariants for violation in invariant(outcome)] == []
     intents = [body["intent_id"] for body in outcome.bodies(EntryKind.INTENT)]
     assert len(set(intents)) == len(intents)
     starts_s = [modification.at_s for modification in outcome.modifications]

@@ -1,4 +1,4 @@
-"""What a volume should be permanently: tables worked by hand, and laws over all usages."""
+"""What a volume should be permanently: tables worked by hand, and properties of all usages."""
 
 from dataclasses import replace
 from math import ceil
@@ -473,7 +473,7 @@ def test_the_percentile_is_a_value_that_was_served(percentile, value):
     assert nearest_rank_percentile([1, 2, 3, 4], percentile) == value
 
 
-# --- laws
+# --- properties
 
 without_deadline = settings(max_examples=150, deadline=None)
 """A machine that is busy with something else does not count against the core."""

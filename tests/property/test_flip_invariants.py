@@ -1,9 +1,9 @@
-"""Whatever happens to volumes, watchdogs and operators, and though processes die: the rules of flipping hold.
+"""The invariants of flips hold whatever happens to volumes, watchdogs and operators, and if processes crash.
 
-Hypothesis writes the story: loads, ticks that are lost, doubled or late, faults of AWS, changes by others,
-operators, windows and deaths at any effect. The rules are judged by the lab's own record of what it accepted.
+Hypothesis generates the scenario: loads, ticks that are lost, doubled or late, faults of AWS, changes by
+others, operators, windows, and crashes at any effect. The lab's own record of what it accepted is compared.
 
-``FLIP_STORIES=2000 pytest tests/property/test_flip_laws.py`` plays more of them.
+``FLIP_SCENARIOS=2000 pytest tests/property/test_flip_invariants.py`` runs more of them.
 """
 
 import os
@@ -36,7 +36,7 @@ from support.concurrency.flip_state_machine import (
 pytestmark = pytest.mark.usefixtures("one_thing_after_the_other")
 
 
-EXAMPLES = int(os.environ.get("FLIP_STORIES", "15"))
+EXAMPLES = int(os.environ.get("FLIP_SCENARIOS", "15"))
 SAME_START_TOLERANCE_S = 5
 SIZES = st.one_of(st.sampled_from([8, 100, 500]), st.integers(8, 999))
 LOADS = st.sampled_from(["idle", "steady:90", "steady:1200", "steady:2500", "steady:3000"])
