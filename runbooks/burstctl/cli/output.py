@@ -68,11 +68,16 @@ def print_output(text: str) -> None:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
     except OSError as error:
-        _discard_stdout()
-        reason = error.strerror or str(error)
-        raise OutputError(
-            f"the output could not be written ({reason})", fix="free space, or give it another place"
-        ) from error
+        raise lose_output(error) from error
+
+
+def lose_output(error: OSError) -> OutputError:
+    """Give up stdout, which failed like this; what to raise or print."""
+    _discard_stdout()
+    reason = error.strerror or str(error)
+    return OutputError(
+        f"the output could not be written ({reason})", fix="free space, or give it another place"
+    )
 
 
 def print_info(text: str, *, style: str = "", is_preformatted: bool = False) -> None:

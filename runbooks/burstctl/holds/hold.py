@@ -17,7 +17,14 @@ from burstctl.cli.options import (
     ResourceName,
     common_options,
 )
-from burstctl.cli.output import print_failures, print_info, print_next, print_output, print_warning
+from burstctl.cli.output import (
+    describe_error,
+    print_failures,
+    print_info,
+    print_next,
+    print_output,
+    print_warning,
+)
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, Notes, find_other_ledgers, open_operator
 from burstctl.context.resources import look_up_resources, resolve_resources
@@ -32,7 +39,7 @@ from burstctl.holds.multi_region import (
 from burstctl.render.pass_summary import describe_hold
 from burstctl.render.plan_json import hold_document
 from burstwatch.core.durations import format_duration_literal
-from burstwatch.core.errors import Problem
+from burstwatch.core.errors import LedgerError, Problem
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.resource_type import INSTANCE_ID
 from burstwatch.core.text import format_until
@@ -202,7 +209,11 @@ def _print_unaffected_flips(context: CommandContext, placed: Sequence[Hold]) -> 
     """A hold does not stop what has started: list the flips in progress, and the flipped volumes."""
     if not placed:
         return
-    states = context.services.ledger.states()
+    try:
+        states = context.services.ledger.states()
+    except LedgerError as error:  # the holds are placed nevertheless
+        print_warning(describe_error(error), subject="whether modifications are in progress is not known")
+        return
     flips = [
         state.flip
         for volume_id, state in states.items()

@@ -158,6 +158,8 @@ def start(name: str, options: Options, *, lasts: timedelta | None, yes: bool) ->
         else:
             print_output(_describe_started(override))
         _print_who_acts(context, planned)
+        if not options.json:
+            print_next([shlex.join(["burstctl", "window", "stop", name, *options.repeated])])
         return ExitCode.FAILED if failures else ExitCode.OK
 
 
@@ -302,9 +304,7 @@ def _describe_started(override: ManualWindowOverride) -> str:
     until = (
         "until it is stopped" if override.until_s is None else format_until(override.until_s, override.at_s)
     )
-    text = f"window {override.name} runs from now on, {until}; to end it:"
-    text = f"{text} burstctl window stop {shlex.quote(override.name)}"
-    return lay_out(text)
+    return lay_out(f"window {override.name} runs from now on, {until}")
 
 
 def _print_who_acts(context: CommandContext, planned: Sequence[PlannedFlip]) -> None:

@@ -303,9 +303,10 @@ def test_a_watch_with_a_closed_pipe_has_recorded_its_pass(cli, critical_lab):
         assert len(ledger.states()) == 1
 
 
-def test_output_onto_a_full_disk(cli, critical_lab):
+@pytest.mark.parametrize("arguments", [["assess", "--json"], ["assess", "--help"], ["--version"], []])
+def test_output_onto_a_full_disk(cli, critical_lab, arguments):
     with Path("/dev/full").open("w") as full:
-        result = cli.run_in_subprocess("assess", "--json", stdout=full)
+        result = cli.run_in_subprocess(*arguments, stdout=full)
 
     assert result.code == 1
     assert "the output could not be written (No space left on device)" in single_error(result)

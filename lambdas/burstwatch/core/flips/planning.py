@@ -226,7 +226,7 @@ def _decide_return(
             is_permanent=False, reason="returns when the requested time is over and its load is calm"
         )
     if order.cause is FlipCause.MANUAL:
-        return ReturnDecision(is_permanent=True, reason=f"stays until: burstctl flip-back {order.volume_id}")
+        return ReturnDecision(is_permanent=True, reason="stays until a person flips it back")
     if order.cause is FlipCause.CRITICAL or context.volume_settings.is_critical:
         return ReturnDecision(is_permanent=True, reason="stays: it is tagged critical")
     assert chosen is not None

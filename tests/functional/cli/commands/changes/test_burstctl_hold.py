@@ -1,6 +1,7 @@
 """burstctl hold and release: a person stops all modifications, and everybody is notified."""
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -88,6 +89,16 @@ def damage_hold(cli, subject):
     connection.close()
 
 
+def damage_table(path, table):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        ((size,),) = connection.execute("PRAGMA page_size")
+        ((page,),) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,))
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(bytes([0x5A]) * size)
+
+
 def test_a_new_hold_on_a_volume_reports_that_it_replaces_one_that_cannot_be_read(cli, lab):
     volume_id = add_calm(lab)
     place_hold(cli, volume_id)
@@ -124,6 +135,18 @@ def test_a_damaged_kill_switch_that_is_released_or_replaced_is_not_reported_agai
         result = cli.run(*order)
 
         assert "everything is held until" not in result.err, order
+
+
+def test_a_hold_is_placed_although_the_states_cannot_be_read(cli, lab):
+    volume_id = add_calm(lab)
+    place_hold(cli, volume_id)
+    damage_table(cli.ledger_path, "states")
+
+    result = place_hold(cli, "--all")
+
+    assert result.code == 0
+    assert "are on hold" in " ".join(result.out.split())
+    assert "whether modifications are in progress is not known: ledger" in result.err
 
 
 def test_a_hold_ends_by_itself(cli, lab):

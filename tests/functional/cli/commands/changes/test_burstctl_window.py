@@ -224,4 +224,4 @@ def test_hostile_names_are_inert(cli, lab):
     result = cli.run("window", "start", "re\u202elease;$(boom)", "--yes")
 
     assert not {"\u202e", "\x1b"} & set(result.out + result.err + cli.run("window", "list").out)
-    assert "'re?lease;$(boom)'" in result.out
+    assert "burstctl window stop 're?lease;$(boom)'" in result.err
