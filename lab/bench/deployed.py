@@ -8,6 +8,7 @@ does not slow them down, and there is no network in between. So read the times a
 """
 
 import argparse
+import json
 import re
 import time
 from contextlib import contextmanager
@@ -26,10 +27,15 @@ from burstlab.fake_aws.slack import SlackReceiver
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
+from burstwatch.core.assessment import host_stall
+from burstwatch.core.text import format_instant
+from burstwatch.handlers.settle import PROBE_SOURCE
 
 VOLUMES = 40
 DRAINING = 6
 MINUTES = 45
+REPORT_EVERY_MIN = 5
+HOST = "i-0123456789abcdef0"
 HISTORY_BEFORE_START = timedelta(hours=1)
 _REPORT = re.compile(r"REPORT RequestId: (\S+)\tDuration: (\d+) ms")
 
@@ -89,6 +95,7 @@ def make_fleet(aws) -> LabFleet:
             LabVolume(
                 size_gib=33,
                 load="steady:100",
+                instance_id=HOST if number == 0 else None,
                 balance_pct=40 + 8 * number if is_draining else 100,
                 tags={"Name": f"v-{number}"} | ({"burstwatch:mode": "auto"} if is_draining else {}),
             )
@@ -110,14 +117,39 @@ def print_sizes(stack: DeployedStack) -> None:
 
 
 def run_schedule(stack: DeployedStack) -> None:
-    """The schedule, EBS's events, flips and alerts, one after the other, sixty times as fast as life."""
-    for _ in range(MINUTES):
+    """The schedule, EBS's events, reports of hosts, flips and alerts, one after the other.
+
+    Sixty times as fast as life.
+    """
+    for minute in range(MINUTES):
         started_s = time.monotonic()
         stack.endpoint.clock.advance(60)
         stack.forward_events()
+        if minute % REPORT_EVERY_MIN == 0:
+            report_stall(stack)
         stack.tick()
         time.sleep(max(0.0, 1 - (time.monotonic() - started_s)))
     time.sleep(3)
+
+
+def report_stall(stack: DeployedStack) -> None:
+    """Invoke the function with what ddprobe reports from a host.
+
+    Through the bus, the local AWS would date it now, hours after the lab's time.
+    """
+    fleet = stack.endpoint.fleet
+    detail = {
+        "schema": host_stall.SCHEMA,
+        "instance_id": HOST,
+        "volume_id": next(iter(fleet)).volume_id,
+        "verdict": "crit",
+        "cause": "throttled",
+        "total_s": 8.25,
+        "started_at": format_instant(fleet.now_s() - 20),
+        "top": [{"comm": "dockerd", "wchan": "blk_mq_get_tag", "count": 3}],
+    }
+    event = {"source": PROBE_SOURCE, "detail-type": "stall", "time": format_instant(fleet.now_s())}
+    stack.invoke("probe", event | {"detail": detail})
 
 
 def print_functions(stack: DeployedStack) -> None:
@@ -193,8 +225,6 @@ def sweep(stack: DeployedStack, volumes: int) -> None:
 
 def call_control_api(url: str, method: str, route: str, **body) -> dict:
     """Ask the lab's controls."""
-    import json
-
     address = urlsplit(url)
     connection = HTTPConnection(address.hostname, address.port, timeout=60)
     connection.request(method, f"/_lab/{route}", json.dumps(body) if method == "POST" else None)
