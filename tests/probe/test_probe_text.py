@@ -108,6 +108,7 @@ def test_every_fault_of_a_command_line_is_named_at_once():
         (["serve", "--interval", "5s"], "every 22 s is possible"),
         (["run", "--interval", "30s"], "every 42 s is possible"),
         (["run", "--interval", "0s"], "--interval takes a time above 0"),
+        (["run", "--deadline", "0s"], "--deadline takes a time above 0"),
         (["serve", "--passive-every", "0s"], "--passive-every takes a time above 0"),
         (["run", "--engine", "dd", "--data", "random"], "--engine dd writes zeros"),
         (["run", ""], "PATH is empty: is a variable not set"),

@@ -247,7 +247,7 @@ def _value_of(name: str, kind: str, texts: list[str], default: str, faults: list
 def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
     faults = [
         f"--{name.replace('_', '-')} takes a time above 0"
-        for name in ("interval", "passive_every")
+        for name in ("deadline", "interval", "passive_every")
         if not values[name]
     ]
     if faults:
