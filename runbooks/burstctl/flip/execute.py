@@ -33,7 +33,7 @@ from burstctl.render.volume import format_id_and_name
 from burstwatch.adapters.aws.ec2_modify import Accepted
 from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.ebs.sizing import TargetOverride
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, LedgerError
 from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.record_outcome import describe_unavailable_type
@@ -177,22 +177,25 @@ def _execute(
         for error in errors.values():
             if not isinstance(error, BurstwatchError):
                 print_internal_error(error)
-        delivery = deliver(
-            services.ledger,
-            services.channels,
-            digest_above=services.policy.alerts.digest_above,
-            location=services.location,
-            runbooks_url=services.policy.alerts.runbooks_url,
-            now_s=now_s,
-            clock=lambda: now_s + monotonic() - started,
-        )
+        try:
+            delivery_errors: Sequence[str] = deliver(
+                services.ledger,
+                services.channels,
+                digest_above=services.policy.alerts.digest_above,
+                location=services.location,
+                runbooks_url=services.policy.alerts.runbooks_url,
+                now_s=now_s,
+                clock=lambda: now_s + monotonic() - started,
+            ).errors
+        except LedgerError as error:  # AWS has begun: the outcomes are reported nevertheless
+            delivery_errors = [error.problem]
     # The result of a volume that has failed states the reason; that of one in flight does not.
     known_failures = {
         f"{volume_id}: {outcome.reason}"
         for volume_id, outcome in outcomes.items()
         if volume_id not in errors or outcome.status is OutcomeStatus.FAILED
     }
-    return outcomes, [item for item in [*collector.failures, *delivery.errors] if item not in known_failures]
+    return outcomes, [item for item in [*collector.failures, *delivery_errors] if item not in known_failures]
 
 
 def _confirmed_order(planned: PlannedFlip, request: FlipSelection, now_s: float) -> FlipOrder:
@@ -324,6 +327,13 @@ def _document(
 ) -> "PlansDocument":
     services = context.services
     now_s = services.clock()
+    holds, warnings, failures = [], [], list(batch.failures)
+    try:
+        holds = [hold_document(hold) for hold in services.ledger.holds(now_s)]
+        warnings = return_warning(context, [flip for flip in batch.planned if flip.is_wanted], now_s)
+    except LedgerError as error:  # after a modification its report must not be lost
+        failures.append(error.problem)
+        print_error(error.problem)
     return {
         "schema": PLAN_SCHEMA,
         **context.document_header(),
@@ -333,8 +343,8 @@ def _document(
         "totals": totals_document(batch.planned),
         "lost": {volume_id: outcome.reason for volume_id, outcome in batch.unplanned.items()},
         "missing": list(batch.missing),
-        "failures": list(batch.failures),
-        "holds": [hold_document(hold) for hold in services.ledger.holds(now_s)],
-        "warnings": return_warning(context, [flip for flip in batch.planned if flip.is_wanted], now_s),
+        "failures": failures,
+        "holds": holds,
+        "warnings": warnings,
         "api_calls": services.calls.calls,
     }

@@ -8,6 +8,7 @@ from burstctl.cli.output import list_first
 from burstctl.context.context import CommandContext
 from burstctl.render.planned_flip import PlannedFlip
 from burstctl.watch.presence import PRESENCE_SUBJECT, PRESENCE_TIMEOUT_S, is_watchdog_present
+from burstwatch.core.errors import LedgerError
 from burstwatch.core.policy.policy import Mode
 from burstwatch.core.text import format_relative_time
 
@@ -37,8 +38,12 @@ def return_warning(context: CommandContext, planned: Sequence[PlannedFlip], now_
     )
     lines = [f"{returns_nothing}: {'; '.join(reasons)}"]
     volume_ids, region = " ".join(unreturned), context.services.location.region
+    options = context.options.arguments_in(region)
     if not can_tag_help and len(by_policy) < len(unreturned):
-        lines += ["  keep a watchdog that may act running:", f"    burstctl watch --act --region {region}"]
+        lines += [
+            "  keep a watchdog that may act running:",
+            "    " + shlex.join(["burstctl", "watch", "--act", *options]),
+        ]
     if can_tag_help and len(by_policy) < len(unreturned):
         key, value = context.services.policy.mode.opt_in_tag
         pair = shlex.quote(f"Key={key},Value={value}")
@@ -47,13 +52,16 @@ def return_warning(context: CommandContext, planned: Sequence[PlannedFlip], now_
     return [
         *lines,
         f"  {'or ' if len(lines) > 1 else ''}return it yourself:",
-        f"    burstctl flip-back {volume_ids} --region {region}",
+        "    " + shlex.join(["burstctl", "flip-back", *unreturned, *options]),
     ]
 
 
 def describe_last_pass(context: CommandContext, now_s: float) -> str:
     """When a watchdog last swept with this ledger."""
-    fleet_snapshot = context.services.ledger.fleet_snapshot()
+    try:
+        fleet_snapshot = context.services.ledger.fleet_snapshot()
+    except LedgerError as error:  # it is asked after a modification too, whose report must not be lost
+        return f"its last sweep is not known ({error.problem.cause})"
     return (
         "no sweep so far"
         if fleet_snapshot is None

@@ -18,7 +18,6 @@ from burstctl.cli.options import (
     common_options,
 )
 from burstctl.cli.output import (
-    describe_error,
     print_failures,
     print_info,
     print_next,
@@ -212,7 +211,8 @@ def _print_unaffected_flips(context: CommandContext, placed: Sequence[Hold]) -> 
     try:
         states = context.services.ledger.states()
     except LedgerError as error:  # the holds are placed nevertheless
-        print_warning(describe_error(error), subject="whether modifications are in progress is not known")
+        # not its fix: a new ledger would not have the holds
+        print_warning(error.problem.cause, subject="whether modifications are in progress is not known")
         return
     flips = [
         state.flip

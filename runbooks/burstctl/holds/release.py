@@ -9,7 +9,7 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import RESOURCE_NAMES, Command, Options, ResourceName, common_options
-from burstctl.cli.output import print_info, print_next, print_output
+from burstctl.cli.output import print_failures, print_info, print_next, print_output
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, Notes, open_operator
 from burstctl.context.resources import ledger_keys_of, resolve_resources
@@ -22,7 +22,7 @@ from burstctl.holds.multi_region import (
 )
 from burstctl.render.pass_summary import print_holds
 from burstctl.render.plan_json import hold_document
-from burstwatch.core.errors import BurstwatchError, Problem
+from burstwatch.core.errors import BurstwatchError, LedgerError, Problem
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Change, Ledger
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
@@ -43,6 +43,8 @@ class ReleaseResult:
     hold: Hold | None = None
     contested_at_s: int | None = None
     dropped_state: UnreadableItem | None = None
+    failure: Problem | None = None
+    """What failed after something was released."""
 
     @property
     def has_released(self) -> bool:
@@ -93,16 +95,25 @@ def release(resources: Sequence[str], options: Options, *, everything: bool) -> 
             )
             subjects = [None] if everything else resolve_resources(context, resources)
             results = _release(context, subjects)
-            remaining = context.services.ledger.holds(context.services.clock())
+            failures = [result.failure for result in results if result.failure is not None]
+            remaining: Sequence[Hold] = []
+            try:
+                remaining = context.services.ledger.holds(context.services.clock())
+            except LedgerError as error:
+                if not any(result.has_released for result in results):
+                    raise
+                failures.append(error.problem)
+            exit_code = ExitCode.FAILED if failures else ExitCode.OK
             document = _document(context, results, remaining)
             if options.has_several_regions:
                 if not (remaining or any(result.has_released for result in results)):
-                    return ExitCode.OK, document
+                    return exit_code, document
                 begin(notes)
             _print_results(context, results, remaining)
+            print_failures(failures)
             if not (options.json or options.has_several_regions):
                 print_next([shlex.join(["burstctl", "assess", *region_options.repeated])])
-            return ExitCode.OK, document
+            return exit_code, document
 
     return apply_in_regions(
         options,
@@ -120,19 +131,34 @@ def _release(context: CommandContext, subjects: Sequence[str | None]) -> list[Re
     now_s = int(context.services.clock())
     with context.with_writable_ledger() as writable_context:
         ledger = writable_context.services.ledger
-        return [
-            ReleaseResult(
-                volume_id=subject,
-                hold=ledger.lift_hold(subject, by=context.operator, at_s=now_s),
-                contested_at_s=_clear_contested(ledger, subject, by=context.operator, now_s=now_s)
-                if subject
-                else None,
-                dropped_state=_drop_unreadable_states(ledger, subject, by=context.operator, now_s=now_s)
-                if subject
-                else None,
-            )
-            for subject in subjects
-        ]
+        results: list[ReleaseResult] = []
+        for subject in subjects:
+            try:
+                results.append(_release_one(ledger, subject, by=context.operator, now_s=now_s))
+            except BurstwatchError as error:
+                if not any(result.has_released for result in results):
+                    raise
+                results.append(ReleaseResult(volume_id=subject, failure=error.problem))
+        return results
+
+
+def _release_one(ledger: Ledger, subject: str | None, *, by: str, now_s: int) -> ReleaseResult:
+    """Release one subject; once its hold is lifted, what fails is part of the result.
+
+    Raises:
+        BurstwatchError: nothing was released.
+    """
+    result = ReleaseResult(volume_id=subject, hold=ledger.lift_hold(subject, by=by, at_s=now_s))
+    if subject is None:
+        return result
+    try:
+        contested_at_s = _clear_contested(ledger, subject, by=by, now_s=now_s)
+        result = replace(result, contested_at_s=contested_at_s)
+        return replace(result, dropped_state=_drop_unreadable_states(ledger, subject, by=by, now_s=now_s))
+    except BurstwatchError as error:
+        if not result.has_released:
+            raise
+        return replace(result, failure=error.problem)
 
 
 def _clear_contested(ledger: Ledger, volume_id: str, *, by: str, now_s: int) -> int | None:
@@ -237,7 +263,7 @@ def _print_result(result: ReleaseResult, now_s: float) -> None:
             " if it was flipped, it is not returned: check its type"
         )
         print_output(lay_out(text))
-    if not result.has_released:
+    if not result.has_released and result.failure is None:
         print_info(f"{subject}: not on hold, nothing released")
 
 

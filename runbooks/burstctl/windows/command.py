@@ -23,6 +23,7 @@ from burstctl.context.context import CommandContext, open_operator, open_readonl
 from burstctl.context.stacks import check_reaches_watchdog
 from burstctl.flip.cap_preview import check_caps
 from burstctl.flip.plan_orders import plan_orders
+from burstctl.flip.return_check import describe_last_pass
 from burstctl.render.guard_override import refusing_guards, runbook_hints
 from burstctl.render.pass_summary import print_holds
 from burstctl.render.plan_json import hold_document, plan_document, totals_document
@@ -40,7 +41,7 @@ from burstctl.windows.status import (
 from burstwatch.core.flips.flip_plan import FlipOrder, FlipPlan
 from burstwatch.core.ledger.flip_state import Direction, FlipCause, ManualWindowOverride
 from burstwatch.core.policy.windows import manual_stop_at
-from burstwatch.core.text import format_count, format_instant, format_until, sanitise
+from burstwatch.core.text import format_count, format_until, sanitise
 from burstwatch.wiring.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -310,13 +311,9 @@ def _describe_started(override: ManualWindowOverride) -> str:
 def _print_who_acts(context: CommandContext, planned: Sequence[PlannedFlip]) -> None:
     if not any(flip.is_wanted for flip in planned):
         return
-    fleet_snapshot = context.services.ledger.fleet_snapshot()
-    last_pass = (
-        "none so far" if fleet_snapshot is None else f"the last at {format_instant(fleet_snapshot.tick_at_s)}"
-    )
     print_info(
         "the volumes are flipped only by a watchdog that may act and sweeps with this ledger"
-        f" (burstctl watch --act, or the stack); {last_pass}"
+        f" (burstctl watch --act, or the stack); {describe_last_pass(context, context.services.clock())}"
     )
 
 

@@ -1120,3 +1120,35 @@ def test_a_refusal_that_cannot_be_written_reports_that_nothing_was_modified(cli,
 
     assert "nothing was modified" in result.err
     assert count_modify_calls(lab) == 0
+
+
+@pytest.mark.parametrize(("method", "options"), [("holds", ["--json"]), ("pending_deliveries", [])])
+def test_a_modification_is_reported_although_the_ledger_fails_after_it(
+    cli, lab, monkeypatch, method, options
+):
+    volume_id = add_critical(lab)
+    real = getattr(SqliteLedger, method)
+
+    def fail_after_it(self, *args, **fields):
+        if count_modify_calls(lab):
+            raise LedgerError("ledger is locked")
+        return real(self, *args, **fields)
+
+    monkeypatch.setattr(SqliteLedger, method, fail_after_it)
+    cli.set(BURSTWATCH_SLACK_WEBHOOK="http://127.0.0.1:9/x")
+
+    result = cli.run("flip", volume_id, "--yes", *options)
+
+    assert count_modify_calls(lab) == 1
+    assert ("flipped" if options else "AWS has begun to make it gp3") in result.out
+    assert "ledger is locked" in result.err
+
+
+def test_the_commands_of_a_flip_for_a_time_name_the_ledger(cli, lab):
+    volume_id = add_critical(lab)
+    ledger = f"sqlite:{cli.ledger_path}"
+
+    result = cli.run("flip", volume_id, "--for", "2h", "--yes", "--ledger", ledger)
+
+    assert f"burstctl watch --act --region us-east-1 --ledger {ledger}" in result.err
+    assert f"burstctl flip-back {volume_id} --region us-east-1 --ledger {ledger}" in result.err

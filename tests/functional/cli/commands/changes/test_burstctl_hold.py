@@ -149,6 +149,20 @@ def test_a_hold_is_placed_although_the_states_cannot_be_read(cli, lab):
     assert "whether modifications are in progress is not known: ledger" in result.err
 
 
+def test_a_release_is_reported_although_the_states_cannot_be_read(cli, lab):
+    volume_id = add_calm(lab)
+    place_hold(cli, volume_id)
+    damage_table(cli.ledger_path, "states")
+
+    result = cli.run("release", volume_id, "--ledger", f"sqlite:{cli.ledger_path}")
+
+    assert result.code == 1
+    assert f"{volume_id}: released; it would have been on hold" in " ".join(result.out.split())
+    assert "is damaged" in result.err
+    with cli.open_ledger() as ledger:
+        assert ledger.holds(0) == []
+
+
 def test_a_hold_ends_by_itself(cli, lab):
     volume_id = add_exhausted(lab, tags=AUTO)
     place_hold(cli, volume_id, lasts="1h")
