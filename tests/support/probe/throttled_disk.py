@@ -107,11 +107,17 @@ class ThrottledDisk:
 
     def hold(self) -> None:
         """Let nothing get from the block layer to the inner device: as good as a suspended one."""
+        self._write_what_is_dirty()
         set_limit(self.device, 1, "bps")
 
     def stall(self) -> None:
         """No request to the inner device comes back."""
+        self._write_what_is_dirty()
         run("fsfreeze", "-f", self.outer)
+
+    def _write_what_is_dirty(self) -> None:
+        """Leave the kernel nothing to write later: a commit of its journal would be stuck before ours."""
+        run("sync", "-f", self.path)
 
     def forget(self) -> None:
         """Mount it again: nothing of it is cached, so the next lookup has to read the device."""
