@@ -1117,10 +1117,10 @@ OPTIONS: Final = (
     ("ratio", "NUMBER", "10", RUNNING, "WARN at this multiple of the healthy median of an idle disk"),
     ("climb", "TIME", "100ms", RUNNING, "the ladder goes on to classic when a lite write takes this long"),
     ("classic-every", "TIME", "150s", RUNNING, "the ladder goes on to classic at most this often"),
-    ("deadline", "TIME", "30s", RUNNING, "a write that is not done by then is left alone and reported"),
+    ("deadline", "SPAN", "30s", RUNNING, "a write that is not done by then is left alone and reported"),
     ("look", "TIME", "", "run passive", "how long to watch the counters: 1s; passive: 2s"),
-    ("interval", "TIME", "", WRITING, "how often you run it: 5m; serve: how often it writes: 30s"),
-    ("passive-every", "TIME", "5s", "serve", "how often to read the counters"),
+    ("interval", "SPAN", "", WRITING, "how often you run it: 5m; serve: how often it writes: 30s"),
+    ("passive-every", "SPAN", "5s", "serve", "how often to read the counters"),
     (
         "jitter",
         "TIME",
@@ -1202,6 +1202,8 @@ class Options(Record):
     instance_id: str | None
 
 
+MIN_SPAN_S: Final = 0.1
+"""A shorter deadline ends before a healthy disk answers, and a shorter interval keeps a processor busy."""
 UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
 
@@ -1216,6 +1218,11 @@ def _time(text: str) -> float | None:
     number = text.rstrip("mhs")
     unit, value = UNITS_S.get(text[len(number) :]), parse_number(number)
     return None if unit is None or value is None else value * unit
+
+
+def _span(text: str) -> float | None:
+    value = _time(text)
+    return value if value is not None and value >= MIN_SPAN_S else None
 
 
 def _share(text: str) -> float | None:
@@ -1236,6 +1243,7 @@ def _address(text: str) -> str | None:
 
 KINDS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "TIME": ("a time such as 500ms, 5s or 2m", _time),
+    "SPAN": ("a time of at least 100ms", _span),
     "NUMBER": ("a number above 0", lambda text: parse_number(text) or None),
     "COUNT": ("a whole number from 1 to 1000", _count),
     "SHARE": ("a share such as 1% or 0.01, at most 100%", _share),
@@ -1329,13 +1337,7 @@ def _value_of(name: str, kind: str, texts: list[str], default: str, faults: list
 
 
 def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
-    faults = [
-        f"--{name.replace('_', '-')} takes a time above 0"
-        for name in ("deadline", "interval", "passive_every")
-        if not values[name]
-    ]
-    if faults:
-        return faults
+    faults = []
     crit = f"--crit {values['crit']:g}s"
     if values["warn"] > values["crit"]:
         faults.append(f"--warn {values['warn']:g}s is above {crit}")
@@ -2253,7 +2255,7 @@ def print_output(text: str) -> bool:
     """Print to stdout; give whether it was taken. What is lost is reported on stderr."""
     is_taken = write_stream(1, text)
     if not is_taken:
-        print_error("ddprobe: output is lost: stdout is full, closed, or not read")
+        print_error("ddprobe: output is lost: stdout is full, or nothing reads it")
     return is_taken
 
 
@@ -2264,6 +2266,10 @@ def print_error(text: str) -> None:
 
 # ---------------------------------------------------------------- host/lookup
 # Lookup: from a path to its mount and disks.
+
+
+MIN_LOOKUP_S: Final = 1.0
+"""A path lookup has at least so much time: a busy host needs it, and ``--crit`` may be milliseconds."""
 
 
 def find_site(
@@ -4346,8 +4352,10 @@ def main(argv: Sequence[str]) -> int:
         return _run(options.replaced(startup_ms=startup_ms, instance_id=instance_id), began_s)
     except ProbeError as fault:
         if style == "nagios" and argv[0] == "run":
-            print_output(f"DDPROBE UNKNOWN: {fault}\n")  # Nagios reads stdout only
+            is_taken = print_output(f"DDPROBE UNKNOWN: {fault}\n")  # Nagios reads stdout only
         else:
+            is_taken = False
+        if not is_taken:
             print_error(f"ddprobe: {fault}")
         return unknown
     except KeyboardInterrupt:
@@ -4378,7 +4386,7 @@ def _run(options: Options, began_s: float) -> int:
     state_dirs_in_use[:] = [state_dirs]
     notifier = Notifier()
     lookups = [Lookup(path, state_dirs, writes=options.level != "passive") for path in options.paths]
-    until_s = time.monotonic() + options.crit
+    until_s = time.monotonic() + max(options.crit, MIN_LOOKUP_S)
     probes, refused = [], []
     for lookup in lookups:
         try:
@@ -4416,7 +4424,7 @@ def _explain(options: Options) -> int:
     state_dirs_in_use[:] = [state_dirs] if state_dirs else []
     is_taken = True
     for path in options.paths:
-        site = find_site(path, options.crit, options.volume_id, state_dirs)
+        site = find_site(path, max(options.crit, MIN_LOOKUP_S), options.volume_id, state_dirs)
         text = json_text(_site_record(site)) + "\n" if options.json else explain_site(options, site)
         is_taken &= print_output(text)
     return 0 if is_taken else 3

@@ -174,6 +174,12 @@ def test_a_fault_of_its_own_is_no_traceback_either(probe, disk):
     assert "Traceback" not in done.stderr
 
 
+def test_the_path_lookup_has_more_time_than_a_threshold_of_milliseconds(probe, disk):
+    reading = probe.read("run", "--warn", "1ms", "--crit", "1ms", *disk)
+    assert reading["completed"]
+    assert reading["skipped"] == []
+
+
 # -- outputs of a process
 
 
@@ -183,7 +189,7 @@ def test_output_that_a_full_disk_does_not_take_is_reported(probe, arguments):
         done = subprocess.run(
             probe.command(*arguments), stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=30
         )
-    assert "ddprobe: output is lost: stdout is full, closed, or not read" in done.stderr
+    assert "ddprobe: output is lost: stdout is full, or nothing reads it" in done.stderr
     # the exit code of a reading is its verdict, which is not lost
     assert done.returncode == (0 if arguments[0] == "passive" else 3)
 

@@ -54,6 +54,8 @@ def test_values_do_not_change_and_must_be_complete():
         ("TIME", "soon", None),
         ("TIME", "-1s", None),
         ("TIME", "nan", None),
+        ("SPAN", "100ms", 0.1),
+        ("SPAN", "99ms", None),
         ("SHARE", "1%", 0.01),
         ("SHARE", "0.5", 0.5),
         ("SHARE", "101%", None),
@@ -74,7 +76,7 @@ def test_values_do_not_change_and_must_be_complete():
 )
 def test_values_of_options_are_read_with_their_units(kind, text, value):
     read = ddprobe.parse_value(kind, text)
-    assert read == (None if value is None else pytest.approx(value) if kind == "TIME" else value)
+    assert read == (None if value is None else pytest.approx(value) if kind in ("TIME", "SPAN") else value)
 
 
 def test_every_fault_of_a_command_line_is_named_at_once():
@@ -107,9 +109,9 @@ def test_every_fault_of_a_command_line_is_named_at_once():
         (["run", "--level", "classic", "--interval", "60s"], "every 86 s is possible"),
         (["serve", "--interval", "5s"], "every 22 s is possible"),
         (["run", "--interval", "30s"], "every 42 s is possible"),
-        (["run", "--interval", "0s"], "--interval takes a time above 0"),
-        (["run", "--deadline", "0s"], "--deadline takes a time above 0"),
-        (["serve", "--passive-every", "0s"], "--passive-every takes a time above 0"),
+        (["run", "--interval", "0s"], "--interval takes a time of at least 100ms"),
+        (["run", "--deadline", "0s"], "--deadline takes a time of at least 100ms"),
+        (["serve", "--passive-every", "0s"], "--passive-every takes a time of at least 100ms"),
         (["run", "--engine", "dd", "--data", "random"], "--engine dd writes zeros"),
         (["run", ""], "PATH is empty: is a variable not set"),
         (["passive", "/", ""], "PATH is empty"),

@@ -33,10 +33,10 @@ OPTIONS: Final = (
     ("ratio", "NUMBER", "10", RUNNING, "WARN at this multiple of the healthy median of an idle disk"),
     ("climb", "TIME", "100ms", RUNNING, "the ladder goes on to classic when a lite write takes this long"),
     ("classic-every", "TIME", "150s", RUNNING, "the ladder goes on to classic at most this often"),
-    ("deadline", "TIME", "30s", RUNNING, "a write that is not done by then is left alone and reported"),
+    ("deadline", "SPAN", "30s", RUNNING, "a write that is not done by then is left alone and reported"),
     ("look", "TIME", "", "run passive", "how long to watch the counters: 1s; passive: 2s"),
-    ("interval", "TIME", "", WRITING, "how often you run it: 5m; serve: how often it writes: 30s"),
-    ("passive-every", "TIME", "5s", "serve", "how often to read the counters"),
+    ("interval", "SPAN", "", WRITING, "how often you run it: 5m; serve: how often it writes: 30s"),
+    ("passive-every", "SPAN", "5s", "serve", "how often to read the counters"),
     (
         "jitter",
         "TIME",
@@ -118,6 +118,8 @@ class Options(Record):
     instance_id: str | None
 
 
+MIN_SPAN_S: Final = 0.1
+"""A shorter deadline ends before a healthy disk answers, and a shorter interval keeps a processor busy."""
 UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
 
@@ -132,6 +134,11 @@ def _time(text: str) -> float | None:
     number = text.rstrip("mhs")
     unit, value = UNITS_S.get(text[len(number) :]), parse_number(number)
     return None if unit is None or value is None else value * unit
+
+
+def _span(text: str) -> float | None:
+    value = _time(text)
+    return value if value is not None and value >= MIN_SPAN_S else None
 
 
 def _share(text: str) -> float | None:
@@ -152,6 +159,7 @@ def _address(text: str) -> str | None:
 
 KINDS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "TIME": ("a time such as 500ms, 5s or 2m", _time),
+    "SPAN": ("a time of at least 100ms", _span),
     "NUMBER": ("a number above 0", lambda text: parse_number(text) or None),
     "COUNT": ("a whole number from 1 to 1000", _count),
     "SHARE": ("a share such as 1% or 0.01, at most 100%", _share),
@@ -245,13 +253,7 @@ def _value_of(name: str, kind: str, texts: list[str], default: str, faults: list
 
 
 def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
-    faults = [
-        f"--{name.replace('_', '-')} takes a time above 0"
-        for name in ("deadline", "interval", "passive_every")
-        if not values[name]
-    ]
-    if faults:
-        return faults
+    faults = []
     crit = f"--crit {values['crit']:g}s"
     if values["warn"] > values["crit"]:
         faults.append(f"--warn {values['warn']:g}s is above {crit}")

@@ -13,7 +13,7 @@ from ddprobe_source.commands.serve_loop import Notifier, ServeLoop, lock_memory
 from ddprobe_source.host.child_task import ChildTask
 from ddprobe_source.host.clock import random_below, startup_s
 from ddprobe_source.host.files import read_text
-from ddprobe_source.host.lookup import Lookup, find_allowed_site, find_site
+from ddprobe_source.host.lookup import MIN_LOOKUP_S, Lookup, find_allowed_site, find_site
 from ddprobe_source.host.state_dirs import StateDirs, print_error, print_output, state_dirs_in_use
 from ddprobe_source.judgement.disks import UNKNOWN_MOUNT, Site
 from ddprobe_source.judgement.facts import Thresholds
@@ -49,8 +49,10 @@ def main(argv: Sequence[str]) -> int:
         return _run(options.replaced(startup_ms=startup_ms, instance_id=instance_id), began_s)
     except ProbeError as fault:
         if style == "nagios" and argv[0] == "run":
-            print_output(f"DDPROBE UNKNOWN: {fault}\n")  # Nagios reads stdout only
+            is_taken = print_output(f"DDPROBE UNKNOWN: {fault}\n")  # Nagios reads stdout only
         else:
+            is_taken = False
+        if not is_taken:
             print_error(f"ddprobe: {fault}")
         return unknown
     except KeyboardInterrupt:
@@ -81,7 +83,7 @@ def _run(options: Options, began_s: float) -> int:
     state_dirs_in_use[:] = [state_dirs]
     notifier = Notifier()
     lookups = [Lookup(path, state_dirs, writes=options.level != "passive") for path in options.paths]
-    until_s = time.monotonic() + options.crit
+    until_s = time.monotonic() + max(options.crit, MIN_LOOKUP_S)
     probes, refused = [], []
     for lookup in lookups:
         try:
@@ -119,7 +121,7 @@ def _explain(options: Options) -> int:
     state_dirs_in_use[:] = [state_dirs] if state_dirs else []
     is_taken = True
     for path in options.paths:
-        site = find_site(path, options.crit, options.volume_id, state_dirs)
+        site = find_site(path, max(options.crit, MIN_LOOKUP_S), options.volume_id, state_dirs)
         text = json_text(_site_record(site)) + "\n" if options.json else explain_site(options, site)
         is_taken &= print_output(text)
     return 0 if is_taken else 3

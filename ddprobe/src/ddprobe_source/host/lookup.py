@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from ddprobe_source.host.child_task import STEP_S, ChildTask, wait_for
 from ddprobe_source.host.clock import boot_clock
@@ -24,6 +24,9 @@ from ddprobe_source.judgement.record import ProbeError, UsageError
 from ddprobe_source.judgement.tasks import STILL_S
 from ddprobe_source.judgement.text import parse_integer, sanitise
 from ddprobe_source.options import Options
+
+MIN_LOOKUP_S: Final = 1.0
+"""A path lookup has at least so much time: a busy host needs it, and ``--crit`` may be milliseconds."""
 
 
 def find_site(

@@ -250,7 +250,7 @@ def print_output(text: str) -> bool:
     """Print to stdout; give whether it was taken. What is lost is reported on stderr."""
     is_taken = write_stream(1, text)
     if not is_taken:
-        print_error("ddprobe: output is lost: stdout is full, closed, or not read")
+        print_error("ddprobe: output is lost: stdout is full, or nothing reads it")
     return is_taken
 
 
