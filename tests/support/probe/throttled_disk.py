@@ -122,6 +122,11 @@ class ThrottledDisk:
     def forget(self) -> None:
         """Mount it again: nothing of it is cached, so the next lookup has to read the device."""
         run("umount", self.path)
+        mounted, until_s = Path("/sys/fs/ext4", self.device), time.monotonic() + 60
+        while mounted.exists():  # in another mount namespace, made in that time, which keeps the cache
+            if time.monotonic() > until_s:
+                raise RuntimeError(f"{self.device} stays mounted in another mount namespace")
+            time.sleep(0.02)
         run("mount", "-o", "noatime", f"/dev/{self.device}", self.path)
 
     def freeze(self) -> None:
