@@ -933,6 +933,7 @@ def modification_used_at(clock, by=WATCHDOG):
         ({"returned_at_s": int(at("10:00:01"))}, True),
         ({"returned_at_s": int(at("10:00"))}, False),
         ({"missed_window_at_s": int(at("12:30"))}, True),
+        ({"missed_window_at_s": int(at("12:00")) - 7 * 86_400}, False),
         ({"refusal": "held"}, False),
     ],
 )
