@@ -136,7 +136,7 @@ mutants: setup
 	$(BIN)/python lab/bench/source/mutants.py $(MODULE)
 
 # other examples every time: of what is read from outside, many times those of `make test` (`make fuzz TIMES=10` for
-# less), and of the other laws as many
+# less), and of the other invariants as many
 TIMES ?= 100
 fuzz: setup
 	FUZZ_TIMES=$(TIMES) $(BIN)/pytest $(wildcard tests/property/test_fuzz_*.py)

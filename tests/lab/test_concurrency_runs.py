@@ -88,7 +88,7 @@ def test_the_right_clocks_are_within_what_the_watchdog_allows(clocks, watchdogs)
         assert min(off) < 120, f"minute {minute}: everybody is wrong"
 
 
-# Laws that can be broken
+# Invariants that can be broken
 
 
 def test_an_undelivered_alert_is_missed(baseline_run):

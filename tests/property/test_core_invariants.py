@@ -1,4 +1,4 @@
-"""Laws of the core: what a forecast may claim, what noise may do, and that no one is notified twice or never.
+"""Invariants of the core: what a forecast may claim, what noise may do, no alert twice or never.
 
 Volumes are played minute by minute: a demand in IOPS goes in, the one-minute minima of the balance come out.
 """

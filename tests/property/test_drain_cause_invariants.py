@@ -1,4 +1,4 @@
-"""Laws of what drained a volume: found where it was put, counted where it is known, and never made up."""
+"""Invariants of what drained a volume: found where it was put, counted where it is known; never made up."""
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st

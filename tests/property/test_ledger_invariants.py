@@ -1,4 +1,4 @@
-"""Laws of the ledger: it does what a simple model does, with any process and whenever it is reopened."""
+"""Invariants of the ledger: it does what a simple model does, with any process, also reopened."""
 
 from collections import Counter
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""Laws of the target: within AWS's limits, never slower than the burst, more for more demand, one answer.
+"""Invariants of the target: within AWS's limits, never slower than the burst, more for more demand.
 
 The limits are written out again here, as AWS's documentation has them.
 """

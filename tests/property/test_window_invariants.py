@@ -1,4 +1,4 @@
-"""Laws of windows, against an oracle that looks at the clocks minute by minute.
+"""Invariants of windows, against an oracle that looks at the clocks minute by minute.
 
 The oracle knows no arithmetic of time zones: a start happens in the first minute in which the clocks show its
 time or a later one. It counts in minutes from the begin of a few weeks around a clock change.
