@@ -1,5 +1,6 @@
 """burstctl top on a pseudo-terminal: its frames, its keys, and the terminal as it was."""
 
+import codecs
 import fcntl
 import os
 import pty
@@ -31,7 +32,7 @@ class Terminal:
         self._own_end, self._other_end = pty.openpty()
         self.resize(columns, lines)
         self.attributes = termios.tcgetattr(self._other_end)
-        self.text = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), self._other_end)
         environment = {"TERM": "xterm-256color", "PAGER": "cat", **environment}
         # in a session of its own, a pager reads its keys from this terminal
@@ -51,7 +52,9 @@ class Terminal:
     def frame(self):
         """The last frame that is here as a whole, without styles: a read may end in the middle of one."""
         _, *frames = self.text.rsplit(FRAME_START, 2)
-        frames = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", frame).replace("\r", "") for frame in frames]
+        frames = [
+            re.sub(r"\x1b(\[[0-9;?]*([A-Za-z]|\Z)|\Z)", "", frame).replace("\r", "") for frame in frames
+        ]
         if frames and not self._is_whole(frames[-1]):
             frames.pop()
         return frames[-1] if frames else ""
@@ -62,6 +65,8 @@ class Terminal:
         return len(lines) >= self._lines and display_width(lines[self._lines - 1]) >= self._columns
 
     def resize(self, columns, lines):
+        """Frames of the former size are not looked at any more."""
+        self.text = ""
         self._columns, self._lines = columns, lines
         fcntl.ioctl(self._own_end, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
@@ -81,7 +86,7 @@ class Terminal:
         while self.process.poll() is None:
             self._receive(ends_at_s, f"it does not end:\n{self.frame}", can_be_silent=True)
         while select.select([self._own_end], [], [], 0)[0]:
-            self.text += os.read(self._own_end, 65_536).decode(errors="replace")
+            self.text += self._decoder.decode(os.read(self._own_end, 65_536))
         return self.process.returncode
 
     def is_restored(self):
@@ -92,7 +97,7 @@ class Terminal:
     def _receive(self, ends_at_s, message, *, can_be_silent=False):
         assert time.monotonic() < ends_at_s, message
         if select.select([self._own_end], [], [], 0.05)[0]:
-            self.text += os.read(self._own_end, 65_536).decode(errors="replace")
+            self.text += self._decoder.decode(os.read(self._own_end, 65_536))
         else:
             assert can_be_silent or self.process.poll() is None, f"it has ended:\n{self.text}"
 
