@@ -9,6 +9,7 @@ from burstwatch.core.alerts.alert import Alert, AlertKind, alert_urgency, make_d
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.ledger import Delivery, Ledger
 from burstwatch.core.location import AwsLocation
+from burstwatch.engine.services import Services
 
 _LEASE_S: Final = 120.0
 """Longer than any channel takes for one alert; after a crash it is sent again when this is over."""
@@ -97,6 +98,30 @@ def deliver(
         sent=sum(run.sent for run in runs),
         failed=sum(run.failed for run in runs),
         errors=tuple(_error_line(run) for run in runs if run.error),
+    )
+
+
+def deliver_all(
+    services: Services, now_s: float, *, clock: Callable[[], float] | None = None
+) -> DeliveryReport:
+    """Send what waits to every channel of these services, as their policy says.
+
+    Args:
+        services: their ledger, channels, policy and location.
+        now_s: the time of the pass.
+        clock: the time of each send; ``now_s`` stands still without.
+
+    Raises:
+        ExceptionGroup: as :func:`deliver`.
+    """
+    return deliver(
+        services.ledger,
+        services.channels,
+        digest_above=services.policy.alerts.digest_above,
+        location=services.location,
+        runbooks_url=services.policy.alerts.runbooks_url,
+        now_s=now_s,
+        clock=clock,
     )
 
 

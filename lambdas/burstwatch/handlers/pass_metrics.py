@@ -10,7 +10,7 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.watch.decision import Action, Decision
 from burstwatch.core.watch.pass_report import PassReport, sort_by_urgency
-from burstwatch.engine.alert_delivery import deliver
+from burstwatch.engine.alert_delivery import deliver_all
 from burstwatch.engine.services import Services
 from burstwatch.wiring.observability import Field, Metric, Telemetry
 
@@ -146,14 +146,7 @@ def _count_stuck(decisions: Iterable[Decision]) -> int:
 
 def deliver_waiting(services: Services, now_s: float, telemetry: Telemetry) -> None:
     """Send the alerts that wait in the ledger; what cannot be sent waits for the next tick."""
-    delivery = deliver(
-        services.ledger,
-        services.channels,
-        digest_above=services.policy.alerts.digest_above,
-        location=services.location,
-        runbooks_url=services.policy.alerts.runbooks_url,
-        now_s=now_s,
-    )
+    delivery = deliver_all(services, now_s)
     emit_counts({Metric.ALERTS_SENT: delivery.sent, Metric.ALERTS_NOT_DELIVERED: delivery.failed}, telemetry)
     for error in delivery.errors:
         telemetry.warn(error)

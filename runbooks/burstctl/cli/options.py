@@ -68,6 +68,10 @@ class Options:
         }
         return [part for name, value in values.items() if value for part in (name, value)]
 
+    def command(self, *arguments: str) -> str:
+        """The line that runs burstctl with these arguments and the options that were given, for a shell."""
+        return shlex.join(["burstctl", *arguments, *self.repeated])
+
     def arguments_in(self, region: str) -> list[str]:
         """The options with which another command uses the same account and ledger, in this region."""
         values = {"--region": region, "--profile": self.profile, "--ledger": self.ledger}

@@ -1,7 +1,6 @@
 """``burstctl experiment``: measures undocumented behaviour with one of your volumes."""
 
 import os
-import shlex
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -181,7 +180,7 @@ def _start(context: CommandContext, store: JournalStore, request: ExperimentRequ
 
 def _print_next(context: CommandContext, *command: str) -> None:
     if not context.options.json:
-        print_next([shlex.join(["burstctl", *command, *context.options.repeated])])
+        print_next([context.options.command(*command)])
 
 
 def _plan_options(request: ExperimentRequest) -> list[str]:

@@ -38,7 +38,7 @@ from burstwatch.core.ledger.flip_state import Direction, Flip, FlipCause, FlipSt
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.text import format_clock, format_duration, format_instant, sanitise
-from burstwatch.engine.alert_delivery import deliver
+from burstwatch.engine.alert_delivery import deliver_all
 from burstwatch.engine.event_pass import evaluate_volumes
 from burstwatch.engine.flip_executor import execute_flips
 
@@ -336,8 +336,11 @@ class ExperimentRunner:
         """There will be no answer: what remains is to let go of the volume."""
         text = sanitise(f"{reason}{self._left_on_target_note()}", MAX_SENTENCE_LENGTH)
         volume_id = self.journal.volume_id
-        print_error(Problem(f"{volume_id}: no answer: {text}", f"see burstctl history {volume_id}"))
+        print_error(Problem(f"{volume_id}: no answer: {text}", f"see {self._history_command()}"))
         self._save(stage=Stage.CONCLUDED, failed=text)
+
+    def _history_command(self) -> str:
+        return self.context.options.command("history", self.journal.volume_id)
 
     def _left_on_target_note(self) -> str:
         """A volume that others changed costs money until it is restored; the note explains how to do that.
@@ -348,7 +351,8 @@ class ExperimentRunner:
         if volume is None or volume.is_gp2 or (flip is not None and not self._is_own(flip)):
             return ""
         configuration = configuration_of(volume) or volume.volume_type
-        command = f"burstctl flip-back {volume_id}" if flip else f"see burstctl history {volume_id}"
+        flip_back = self.context.options.command("flip-back", volume_id)
+        command = flip_back if flip else f"see {self._history_command()}"
         return f". It is {configuration} now, and it is not returned automatically: {command}"
 
     def _report_failures(self, failures: Sequence[str]) -> None:
@@ -445,15 +449,7 @@ class ExperimentRunner:
             own_hold_reason=journal.flip_reason,
         )
         outcome = execute_flips(services, [order], services.build_collector(now_s))[journal.volume_id]
-        deliver(
-            services.ledger,
-            services.channels,
-            digest_above=services.policy.alerts.digest_above,
-            location=services.location,
-            runbooks_url=services.policy.alerts.runbooks_url,
-            now_s=now_s,
-            clock=lambda: now_s + monotonic() - started,
-        )
+        deliver_all(services, now_s, clock=lambda: now_s + monotonic() - started)
         return outcome
 
     def _ensure_hold(self) -> None:

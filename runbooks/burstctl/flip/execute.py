@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -38,12 +38,20 @@ from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.record_outcome import describe_unavailable_type
 from burstwatch.core.flips.refusal import Guard
-from burstwatch.core.ledger.flip_state import Direction
-from burstwatch.engine.alert_delivery import deliver
+from burstwatch.core.ledger.flip_state import Direction, Hold
+from burstwatch.engine.alert_delivery import deliver_all
 from burstwatch.engine.flip_executor import WORKERS, execute_flips
 
 if TYPE_CHECKING:
     from documents.plan import PlansDocument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Notices:
+    """What the plans are shown with, read before anything is modified: its report needs no ledger then."""
+
+    holds: Sequence[Hold]
+    warnings: Sequence[str]
 
 
 def modify(context: CommandContext, request: FlipSelection) -> ExitCode:
@@ -54,10 +62,11 @@ def modify(context: CommandContext, request: FlipSelection) -> ExitCode:
     """
     if request.dry_run:
         batch = _with_dry_run_results(context, plan_request(context, request))
-        _show_plans(context, batch)
-        return _finish_dry_run(context, request, batch)
+        notices = _show_plans(context, batch)
+        return _finish_dry_run(context, request, batch, notices)
     batch = plan_request(context, request)
-    _show_plans(context, batch, is_confirmation_due=bool(batch.to_execute) and not request.assumes_yes)
+    is_confirmation_due = bool(batch.to_execute) and not request.assumes_yes
+    notices = _show_plans(context, batch, is_confirmation_due=is_confirmation_due)
     if batch.to_execute:
         require_terminal_or_yes(assumes_yes=request.assumes_yes)
         if not confirm(_question(batch), assumes_yes=request.assumes_yes):
@@ -69,10 +78,13 @@ def modify(context: CommandContext, request: FlipSelection) -> ExitCode:
             "interrupted: requests sent to AWS are in the ledger (burstctl history), the rest is not"
         )
         return ExitCode.INTERRUPTED
-    return _finish(context, request, replace(batch, failures=[*batch.failures, *failures]), outcomes)
+    batch = replace(batch, failures=[*batch.failures, *failures])
+    return _finish(context, request, batch, outcomes, notices)
 
 
-def _show_plans(context: CommandContext, batch: PlannedBatch, *, is_confirmation_due: bool = False) -> None:
+def _show_plans(
+    context: CommandContext, batch: PlannedBatch, *, is_confirmation_due: bool = False
+) -> _Notices:
     """Print the plans to stdout; with ``--json`` only to stderr, and only if a person must confirm them."""
     planned = batch.planned
     texts = [render_plan(flip, is_alone=len(planned) == 1) for flip in planned]
@@ -87,9 +99,12 @@ def _show_plans(context: CommandContext, batch: PlannedBatch, *, is_confirmation
     elif planned and is_confirmation_due:
         print_info(text, is_preformatted=True)
     now_s = context.services.clock()
-    for line in return_warning(context, batch.to_execute, now_s):
+    warnings = return_warning(context, batch.to_execute, now_s)
+    for line in warnings:
         print_info(line, style="bold yellow" if line.startswith("WARNING") else "")
-    print_holds(context.services.ledger.holds(now_s), now_s, {flip.volume_id for flip in planned})
+    holds = context.services.ledger.holds(now_s)
+    print_holds(holds, now_s, {flip.volume_id for flip in planned})
+    return _Notices(holds=holds, warnings=warnings)
 
 
 def _question(batch: PlannedBatch) -> str:
@@ -117,10 +132,12 @@ def _dry_run(context: CommandContext, planned: PlannedFlip) -> DryRunResult | No
     return result
 
 
-def _finish_dry_run(context: CommandContext, request: FlipSelection, batch: PlannedBatch) -> ExitCode:
+def _finish_dry_run(
+    context: CommandContext, request: FlipSelection, batch: PlannedBatch, notices: _Notices
+) -> ExitCode:
     _print_problems(context, batch)
     if context.options.json:
-        print_output(to_json(_document(context, request, batch, {})))
+        print_output(to_json(_document(context, request, batch, {}, notices)))
     else:
         print_info("a dry run: nothing was modified, nothing was recorded")
         if any(flip.is_allowed for flip in batch.planned):
@@ -178,15 +195,8 @@ def _execute(
             if not isinstance(error, BurstwatchError):
                 print_internal_error(error)
         try:
-            delivery_errors: Sequence[str] = deliver(
-                services.ledger,
-                services.channels,
-                digest_above=services.policy.alerts.digest_above,
-                location=services.location,
-                runbooks_url=services.policy.alerts.runbooks_url,
-                now_s=now_s,
-                clock=lambda: now_s + monotonic() - started,
-            ).errors
+            report = deliver_all(services, now_s, clock=lambda: now_s + monotonic() - started)
+            delivery_errors: Sequence[str] = report.errors
         except LedgerError as error:  # AWS has begun: the outcomes are reported nevertheless
             delivery_errors = [error.problem]
     # The result of a volume that has failed states the reason; that of one in flight does not.
@@ -215,7 +225,11 @@ def _confirmed_order(planned: PlannedFlip, request: FlipSelection, now_s: float)
 
 
 def _finish(
-    context: CommandContext, request: FlipSelection, batch: PlannedBatch, outcomes: Mapping[str, Outcome]
+    context: CommandContext,
+    request: FlipSelection,
+    batch: PlannedBatch,
+    outcomes: Mapping[str, Outcome],
+    notices: _Notices,
 ) -> ExitCode:
     refused = {
         flip.volume_id: Outcome(
@@ -231,7 +245,7 @@ def _finish(
         else ""
     )
     if context.options.json:
-        _print_result(to_json(_document(context, request, batch, all_outcomes)), text)
+        _print_result(to_json(_document(context, request, batch, all_outcomes, notices)), text)
     elif text:
         _print_result(text, text)
     _print_problems(context, batch)
@@ -253,7 +267,7 @@ def _print_result(output: str, text: str) -> None:
         print_output(output)
     except OutputError as error:
         print_info(text or "nothing was modified", is_preformatted=True)
-        fix = f"{error.problem.fix}; burstctl history VOLUME shows what was requested, so do not repeat it"
+        fix = f"{error.problem.fix}; burstctl history shows what was requested"
         raise OutputError(error.problem.cause, fix=fix if text else error.problem.fix) from error
 
 
@@ -266,7 +280,7 @@ def _describe_result(planned: PlannedFlip, outcome: Outcome) -> str:
         case OutcomeStatus.REFUSED:
             text = f"refused now: {outcome.reason}"
         case OutcomeStatus.IN_FLIGHT:
-            history = f"burstctl history {planned.volume_id}"
+            history = planned.options.command("history", planned.volume_id)
             text = f"outcome unknown, not sent again; AWS will be queried ({history})"
         case _:
             text = f"failed: {outcome.reason}"
@@ -304,7 +318,7 @@ def _print_next_steps(context: CommandContext, batch: PlannedBatch, outcomes: Ma
         f" {last_pass}"
     )
     volume_argument = started_ids[0] if len(started_ids) == 1 else "VOLUME"
-    print_next([shlex.join(["burstctl", "history", volume_argument, *context.options.repeated])])
+    print_next([context.options.command("history", volume_argument)])
 
 
 def _print_next_of_refusal(context: CommandContext, batch: PlannedBatch) -> None:
@@ -323,17 +337,12 @@ def _print_next_of_guards(context: CommandContext, flip: PlannedFlip, guards: Co
 
 
 def _document(
-    context: CommandContext, request: FlipSelection, batch: PlannedBatch, outcomes: Mapping[str, Outcome]
+    context: CommandContext,
+    request: FlipSelection,
+    batch: PlannedBatch,
+    outcomes: Mapping[str, Outcome],
+    notices: _Notices,
 ) -> "PlansDocument":
-    services = context.services
-    now_s = services.clock()
-    holds, warnings, failures = [], [], list(batch.failures)
-    try:
-        holds = [hold_document(hold) for hold in services.ledger.holds(now_s)]
-        warnings = return_warning(context, [flip for flip in batch.planned if flip.is_wanted], now_s)
-    except LedgerError as error:  # after a modification its report must not be lost
-        failures.append(error.problem)
-        print_error(error.problem)
     return {
         "schema": PLAN_SCHEMA,
         **context.document_header(),
@@ -343,8 +352,8 @@ def _document(
         "totals": totals_document(batch.planned),
         "lost": {volume_id: outcome.reason for volume_id, outcome in batch.unplanned.items()},
         "missing": list(batch.missing),
-        "failures": failures,
-        "holds": holds,
-        "warnings": warnings,
-        "api_calls": services.calls.calls,
+        "failures": list(batch.failures),
+        "holds": [hold_document(hold) for hold in notices.holds],
+        "warnings": list(notices.warnings),
+        "api_calls": context.services.calls.calls,
     }

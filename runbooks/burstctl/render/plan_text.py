@@ -197,7 +197,7 @@ def _reflip_warning(planned: PlannedFlip) -> list[str]:
     """What would undo a return soon, and how to prevent that."""
     if planned.reflip_reason is None:
         return []
-    hold = f"burstctl hold {planned.volume_id} --for … --reason …"
+    hold = planned.options.command("hold", planned.volume_id, "--for", "6h", "--reason", "TEXT")
     return [f"the watchdog would flip it again: {planned.reflip_reason}; to prevent that: {hold}"]
 
 

@@ -1047,7 +1047,7 @@ def test_a_return_the_watchdog_would_undo_names_how_to_prevent_that(cli, lab, ta
     assert (
         f"the watchdog would flip it again: {why}; to prevent that: burstctl hold {volume_id} --for" in text
     )
-    assert "--reason …" in text
+    assert "--reason TEXT" in text
     assert max(map(len, result.out.splitlines())) <= 80
 
 
@@ -1105,9 +1105,7 @@ def test_a_result_that_cannot_be_written_is_on_stderr_with_the_command_that_show
 
     assert result.code == 1
     assert f"{volume_id} (ci-7): AWS has begun to make it gp3" in " ".join(result.err.split())
-    assert "burstctl history VOLUME shows what was requested, so do not repeat it" in " ".join(
-        result.err.split()
-    )
+    assert "burstctl history shows what was requested" in " ".join(result.err.split())
     assert count_modify_calls(lab) == 1
 
 
@@ -1141,7 +1139,8 @@ def test_a_modification_is_reported_although_the_ledger_fails_after_it(
 
     assert count_modify_calls(lab) == 1
     assert ("flipped" if options else "AWS has begun to make it gp3") in result.out
-    assert "ledger is locked" in result.err
+    # holds are read before AWS is asked, and not again for the report
+    assert ("ledger is locked" in result.err) == (method == "pending_deliveries")
 
 
 def test_the_commands_of_a_flip_for_a_time_name_the_ledger(cli, lab):
