@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from errno import ENOSPC
+from errno import EDQUOT, ENOSPC
 from importlib import import_module
 from typing import Final, NamedTuple
 
@@ -12,8 +12,8 @@ from click.shell_completion import CompletionItem
 from burstctl.cli.exit_codes import ExitCode, exit_code_of_error
 from burstctl.cli.options import Options, common_options, reject_empty_values, write_examples
 from burstctl.cli.output import (
+    abandon_stdout,
     describe_error,
-    lose_output,
     prepare_streams,
     print_error,
     print_internal_error,
@@ -161,8 +161,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_error(describe_error(error))
         return exit_code_of_error(error)
     except Exception as error:  # noqa: BLE001 - the last line of defence, and it hides nothing
-        if isinstance(error, OSError) and error.errno == ENOSPC:  # click itself writes --help and --version
-            print_error(lose_output(error).problem)
+        # click itself writes --help and --version
+        if isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT):
+            print_error(abandon_stdout(error).problem)
         else:
             print_internal_error(error)
         return ExitCode.FAILED

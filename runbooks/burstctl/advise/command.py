@@ -1,6 +1,5 @@
 """``burstctl advise``: the configuration that each volume should have permanently."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -181,7 +180,7 @@ def _print_next(options: Options, *reports: AdviceReport, has_definitions: bool)
     else:
         name = "assess" if ALL_REGIONS in options.regions else "advise"
         region_options, commands = replace(options, region=None), [[name, "--region", ALL_REGIONS]]
-    print_next(shlex.join(["burstctl", *command, *region_options.repeated]) for command in commands)
+    print_next(region_options.command(*command) for command in commands)
 
 
 def _commands_about(advice: Advice, *, is_shown_in_full: bool) -> list[list[str]]:

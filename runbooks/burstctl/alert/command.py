@@ -1,7 +1,6 @@
 """``burstctl alert``: whether an alert reaches people."""
 
 import os
-import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -79,5 +78,5 @@ def alert(options: Options, *, is_test: bool) -> ExitCode:
     print_output(to_json(document) if options.json else render_styled(to_lines(results)))
     print_info(f"alert {alert_id}: {describe_totals(results)}")
     if not options.json:
-        print_next([shlex.join(["burstctl", "doctor", *options.repeated])])
+        print_next([options.command("doctor")])
     return exit_code_of_findings(all_findings(results), exit_zero=options.exit_zero)

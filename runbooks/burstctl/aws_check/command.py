@@ -1,7 +1,6 @@
 """``burstctl aws-check``: measures in your own account what AWS does not document."""
 
 import os
-import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -243,7 +242,7 @@ def _corrected_clock(ahead_s: float) -> Callable[[], float]:
 
 def _print_next(options: Options, arguments: Sequence[str]) -> None:
     if not options.json:
-        print_next([shlex.join(["burstctl", "aws-check", *arguments, *options.repeated])])
+        print_next([options.command("aws-check", *arguments)])
 
 
 def _plan_options(request: _CheckRequest) -> list[str]:

@@ -1,7 +1,6 @@
 """``burstctl backtest``: what the watchdog would have done with what was recorded."""
 
 import os
-import shlex
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
@@ -184,7 +183,7 @@ def _report(result: Backtest, options: Options, now_s: float, *, shows_all: bool
         names = [result.tallies[0].volume.volume_id] if len(result.tallies) == 1 else []
         has_advice = any(is_flippable(tally.volume) for tally in result.tallies)
         command = "advise" if has_advice else "explain" if names else "assess"
-        print_next([shlex.join(["burstctl", command, *names, *options.repeated])])
+        print_next([options.command(command, *names)])
     elif not (options.json or result.tallies or result.source.selection.has_failed):
         print_next_elsewhere(options)
     return ExitCode.FAILED if result.source.selection.has_failed else ExitCode.OK

@@ -68,10 +68,10 @@ def print_output(text: str) -> None:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
     except OSError as error:
-        raise lose_output(error) from error
+        raise abandon_stdout(error) from error
 
 
-def lose_output(error: OSError) -> OutputError:
+def abandon_stdout(error: OSError) -> OutputError:
     """Give up stdout, which failed like this; what to raise or print."""
     _discard_stdout()
     reason = error.strerror or str(error)

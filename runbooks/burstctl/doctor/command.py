@@ -1,7 +1,6 @@
 """``burstctl doctor``: what is wrong with the set-up itself, and how to fix it."""
 
 import os
-import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,7 +52,7 @@ def doctor(options: Options) -> ExitCode:
     print_output(to_json(document) if options.json else render_styled(to_lines(results)))
     print_info(f"{describe_totals(results)}; {_describe_effort(context)}")
     if not options.json:
-        print_next([shlex.join(["burstctl", *_next_command(results), *options.repeated])])
+        print_next([options.command(*_next_command(results))])
     return exit_code_of_findings(all_findings(results), exit_zero=options.exit_zero)
 
 

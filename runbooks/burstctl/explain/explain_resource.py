@@ -1,6 +1,5 @@
 """Reads what is explained of a resource, and prints it: the same steps for every kind."""
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -73,7 +72,7 @@ def explain_resource(context: CommandContext, resource_id: str, explainer: Expla
     if resource_id in report.missing and (present_id := present_id_of(context, resource_id)) is not None:
         print_info(f"the database that had the name {resource_id} is named {present_id} now")
         if not options.json:
-            print_next([shlex.join(["burstctl", "explain", present_id, *options.repeated])])
+            print_next([options.command("explain", present_id)])
     for action in collector.excused_kinds.values():
         print_info(f"note: what its instance allows is not known: you lack the permission {action}")
     is_unread = explanation is not None and explanation.is_unread
@@ -81,7 +80,7 @@ def explain_resource(context: CommandContext, resource_id: str, explainer: Expla
         _drop_repeated_failure(context, resource_id)
     if explanation is not None and not options.json:
         commands = explainer.next_commands(explanation)
-        print_next(shlex.join(["burstctl", *command, *options.repeated]) for command in commands)
+        print_next(options.command(*command) for command in commands)
     return ExitCode.FAILED if is_unread or report.has_failed or report.missing else ExitCode.OK
 
 

@@ -195,7 +195,7 @@ def _external_change(state: ResourceState | None) -> list[str]:
         f"burstctl release {state.volume_id}",
     )
     return [
-        f"someone else changed it after our flip, seen {seen_at}; it requires manual action until: {command}"
+        f"someone else changed it after our flip, seen {seen_at}; it requires manual action until {command}"
     ]
 
 

@@ -1,6 +1,5 @@
 """``burstctl history``: the history of a volume or an instance, from the ledger alone."""
 
-import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -137,7 +136,7 @@ def _explain_absence(context: CommandContext, resource_id: str, last: timedelta 
 
 def _print_next(context: CommandContext, command: str, resource_id: str) -> None:
     if not context.options.json:
-        print_next([shlex.join(["burstctl", command, resource_id, *context.options.repeated])])
+        print_next([context.options.command(command, resource_id)])
 
 
 def _look_up(
@@ -176,7 +175,7 @@ def _topics(recorded: _History) -> list[Topic]:
             topics.append(("Flip", describe_flip(state.flip, recorded.now_s)))
         if state.modifications.contested_at_s is not None:
             since = format_instant(state.modifications.contested_at_s)
-            command = f"until: burstctl release {recorded.resource_id}"
+            command = f"until burstctl release {recorded.resource_id}"
             topics.append(
                 ("Contested", [f"changed by someone else, seen {since}; requires manual action {command}"])
             )

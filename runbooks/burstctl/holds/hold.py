@@ -18,6 +18,7 @@ from burstctl.cli.options import (
     common_options,
 )
 from burstctl.cli.output import (
+    print_error,
     print_failures,
     print_info,
     print_next,
@@ -126,7 +127,7 @@ def _place_holds(
 ) -> "tuple[ExitCode, HoldsDocument]":
     """Place the holds of one region, and say so."""
     missing, failures = _find_missing(context, [item for item in subjects if item is not None])
-    placed, replaced = _record_holds(
+    placed, replaced, unplaced = _record_holds(
         context, [item for item in subjects if item not in missing], duration, reason
     )
     if not context.options.json:
@@ -139,16 +140,19 @@ def _place_holds(
             print_output(lay_out(_describe_placed(context, item)))
         if placed:
             print_output(lay_out(describe_reach(context)))
-    _print_unaffected_flips(context, placed)
+    unread = _print_unaffected_flips(context, placed)
     _print_volumes_of_instances(context, placed)
+    for subject, problem in unplaced.items():
+        print_error(problem, subject=f"not held: {subject}")
     print_failures([], missing=missing, region=context.services.location.region)
     for failure in failures:
         print_warning(failure, subject="whether the resources exist is not known")
     if placed and has_next and not context.options.json:
         subjects_to_release = [hold.volume_id or "--all" for hold in placed]
-        print_next([shlex.join(["burstctl", "release", *subjects_to_release, *context.options.repeated])])
-    document = _document(context, placed, replaced, missing, failures)
-    return (ExitCode.FAILED if missing else ExitCode.OK), document
+        print_next([context.options.command("release", *subjects_to_release)])
+    all_failures = [*failures, *unplaced.values(), *unread]
+    document = _document(context, placed, replaced, missing, all_failures)
+    return (ExitCode.FAILED if missing or unplaced else ExitCode.OK), document
 
 
 def _warn_of_other_ledgers(
@@ -186,34 +190,46 @@ def _find_missing(context: CommandContext, resource_ids: Sequence[str]) -> tuple
 
 def _record_holds(
     context: CommandContext, subjects: Sequence[str | None], duration: timedelta, reason: str
-) -> tuple[list[Hold], list[Hold]]:
-    """The holds placed, and those they took the place of."""
+) -> tuple[list[Hold], list[Hold], dict[str, Problem]]:
+    """The holds placed, those they took the place of, and why the others were not placed, by subject."""
     if not subjects:
-        return [], []
+        return [], [], {}
     now_s = int(context.services.clock())
     until_s = now_s + int(duration.total_seconds())
-    placed = [
+    wanted = [
         Hold(volume_id=subject, by=context.operator, reason=reason, placed_at_s=now_s, until_s=until_s)
         for subject in subjects
     ]
     with context.with_writable_ledger() as writable_context:
         ledger = writable_context.services.ledger
-        replaced = [hold for hold in ledger.holds(now_s) if hold.subject in subjects]
-        for hold in placed:
-            ledger.place_hold(hold)
-    return placed, replaced
+        previous = [hold for hold in ledger.holds(now_s) if hold.subject in subjects]
+        placed: list[Hold] = []
+        unplaced: dict[str, Problem] = {}
+        for hold in wanted:
+            try:
+                ledger.place_hold(hold)
+            except LedgerError as error:  # the others stand, or are tried
+                unplaced[hold.volume_id or "everything"] = error.problem
+            else:
+                placed.append(hold)
+    placed_subjects = {hold.subject for hold in placed}
+    return placed, [hold for hold in previous if hold.subject in placed_subjects], unplaced
 
 
-def _print_unaffected_flips(context: CommandContext, placed: Sequence[Hold]) -> None:
-    """A hold does not stop what has started: list the flips in progress, and the flipped volumes."""
+def _print_unaffected_flips(context: CommandContext, placed: Sequence[Hold]) -> list[Problem]:
+    """A hold does not stop what has started: list the flips in progress, and the flipped volumes.
+
+    Returns what could not be read, so that neither is known.
+    """
     if not placed:
-        return
+        return []
     try:
         states = context.services.ledger.states()
     except LedgerError as error:  # the holds are placed nevertheless
         # not its fix: a new ledger would not have the holds
-        print_warning(error.problem.cause, subject="whether modifications are in progress is not known")
-        return
+        cause = error.problem.cause
+        print_warning(cause, subject="whether modifications are in progress is not known")
+        return [Problem(cause)]
     flips = [
         state.flip
         for volume_id, state in states.items()
@@ -225,6 +241,7 @@ def _print_unaffected_flips(context: CommandContext, placed: Sequence[Hold]) -> 
         print_info(f"modifications in progress, which cannot be stopped: {under_way}")
     if on_target:
         print_info(f"on their target, and not returned during the hold: {on_target}")
+    return []
 
 
 def _print_volumes_of_instances(context: CommandContext, placed: Sequence[Hold]) -> None:

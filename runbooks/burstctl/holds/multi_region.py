@@ -1,6 +1,5 @@
 """The scope of an operator's hold or release: one region or several, and who obeys it."""
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -86,7 +85,7 @@ def apply_in_regions(
     print_output(("\n" if regions_with_output else "") + lay_out(summary))
     if affected:
         regions = [part for region in options.regions for part in ("--region", region)]
-        print_next([shlex.join(["burstctl", *next_command, *regions, *options.repeated])])
+        print_next([options.command(*next_command, *regions)])
     return visit_result.exit_code
 
 

@@ -1,6 +1,5 @@
 """``burstctl release``: ends a hold, or clears the contested mark of a volume that others changed."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -112,7 +111,7 @@ def release(resources: Sequence[str], options: Options, *, everything: bool) -> 
             _print_results(context, results, remaining)
             print_failures(failures)
             if not (options.json or options.has_several_regions):
-                print_next([shlex.join(["burstctl", "assess", *region_options.repeated])])
+                print_next([region_options.command("assess")])
             return exit_code, document
 
     return apply_in_regions(

@@ -1,6 +1,5 @@
 """``burstctl plot``: the last hours of a volume or an instance as a picture."""
 
-import shlex
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -81,7 +80,7 @@ def plot(name: str, options: Options, *, bucket: str | None, last: timedelta, to
             print_output(render_text(bucket_plot))
         _print_notes(bucket_plot)
         if not options.json:
-            print_next([shlex.join(["burstctl", "explain", resource_id, *options.repeated])])
+            print_next([options.command("explain", resource_id)])
         return ExitCode.FAILED if bucket_plot.failures else ExitCode.OK
 
 

@@ -134,7 +134,7 @@ def show_policy(options: Options, *, stack_name: str | None) -> ExitCode:
     document = {"schema": SCHEMA, **active_policy.to_mapping()}
     print_output(to_json(document) if options.json else _render_saveable(active_policy).rstrip())
     if not options.json:
-        print_next([shlex.join(["burstctl", "doctor", *options.repeated])])
+        print_next([options.command("doctor")])
     return ExitCode.OK
 
 

@@ -1,6 +1,5 @@
 """``burstctl report``: the fleet on one page, to look at, to send and to print."""
 
-import shlex
 import sys
 from collections import Counter
 from datetime import timedelta
@@ -90,7 +89,7 @@ def report(path: Path, options: Options, *, last: timedelta, yes: bool) -> ExitC
         if fleet_report.is_empty:
             print_info(f"no page was written, and {display_path(path)} is unchanged")
             if not options.json:
-                print_next([shlex.join(["burstctl", "doctor", *options.repeated])])
+                print_next([options.command("doctor")])
             return ExitCode.FAILED
         page = render_page(
             fleet_report, lookback=last, runbooks_url=context.services.policy.alerts.runbooks_url

@@ -1,7 +1,6 @@
 """``burstctl simulate``: an instance's measured I/O against the EBS credits of another type."""
 
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -184,7 +183,7 @@ def simulate(
         print_notes(report)
         print_failures(report.failures)
         if not options.json:
-            print_next([shlex.join(["burstctl", "which", instance_id, *options.repeated])])
+            print_next([options.command("which", instance_id)])
         return ExitCode.FAILED if report.failures else ExitCode.OK
 
 

@@ -1,6 +1,5 @@
 """``burstctl window``: the named critical periods in which volumes are kept flipped."""
 
-import shlex
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -103,7 +102,7 @@ def list_windows(options: Options) -> ExitCode:
         elif not options.json:
             first = next(iter(snapshots.by_name.values()))
             action = "start" if first.override is None else "stop"
-            print_next([shlex.join(["burstctl", "window", action, first.name, *options.repeated])])
+            print_next([options.command("window", action, first.name)])
         return ExitCode.FAILED if failures else ExitCode.OK
 
 
@@ -160,7 +159,7 @@ def start(name: str, options: Options, *, lasts: timedelta | None, yes: bool) ->
             print_output(_describe_started(override))
         _print_who_acts(context, planned)
         if not options.json:
-            print_next([shlex.join(["burstctl", "window", "stop", name, *options.repeated])])
+            print_next([options.command("window", "stop", name)])
         return ExitCode.FAILED if failures else ExitCode.OK
 
 
@@ -197,7 +196,7 @@ def stop(name: str, options: Options) -> ExitCode:
             print_output(_describe_stopped(snapshot, is_stopped=override is not None))
         print_failures(snapshots.failures)
         if not options.json:
-            print_next([shlex.join(["burstctl", "window", "list", *options.repeated])])
+            print_next([options.command("window", "list")])
         return ExitCode.FAILED if snapshots.failures else ExitCode.OK
 
 

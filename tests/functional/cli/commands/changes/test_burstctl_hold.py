@@ -1,5 +1,6 @@
 """burstctl hold and release: a person stops all modifications, and everybody is notified."""
 
+import json
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -8,6 +9,7 @@ import pytest
 
 from burstlab.fake_aws.faults import Fault
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.ledger import Change
 from support.builders.states import build_state
 from support.cli.cli_session import (
@@ -147,6 +149,28 @@ def test_a_hold_is_placed_although_the_states_cannot_be_read(cli, lab):
     assert result.code == 0
     assert "are on hold" in " ".join(result.out.split())
     assert "whether modifications are in progress is not known: ledger" in result.err
+    assert "ELSEWHERE" not in result.err
+
+
+def test_the_holds_that_are_placed_are_reported_although_another_one_fails(cli, lab, monkeypatch):
+    first, second = add_calm(lab), add_calm(lab)
+    place_in_ledger = SqliteLedger.place_hold
+
+    def place_hold_of_one(ledger, hold):
+        if hold.volume_id == first:
+            raise LedgerError("the ledger is locked", fix="try again")
+        place_in_ledger(ledger, hold)
+
+    monkeypatch.setattr(SqliteLedger, "place_hold", place_hold_of_one)
+    ledger = f"sqlite:{cli.ledger_path}"
+    arguments = ["--for", "6h", "--reason", "INC-42", "--ledger", ledger, "--json"]
+    result = cli.run("hold", first, second, *arguments)
+
+    assert result.code == 1
+    assert f"not held: {first}: the ledger is locked" in result.err
+    document = json.loads(result.out)
+    assert [hold["volume_id"] for hold in document["placed"]] == [second]
+    assert document["failures"] == ["the ledger is locked; try again"]
 
 
 def test_a_release_is_reported_although_the_states_cannot_be_read(cli, lab):
