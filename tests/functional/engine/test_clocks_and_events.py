@@ -56,6 +56,15 @@ def test_a_window_that_began_while_the_machine_slept_is_met_late_and_that_is_rep
         assert [volume_type for volume_type, _ in world.modification_targets()] == ["io1", "gp2"]
 
 
+def test_a_window_that_began_long_ago_is_reported_as_missed_once():
+    windows = {"freeze": {"from": "2026-11-01T00:00Z", "to": "2026-12-20T00:00Z"}}
+    with SqliteLedger.in_memory() as ledger:
+        world = ClockScenario(ledger, windows=windows)
+        world.add(window="freeze")
+        world.ticks(90)
+        assert world.kinds().count(AlertKind.WINDOW_MISSED) == 1
+
+
 STEPS_S = [0, -3, 3, -45, 45, -90, 90, -2, 2, 0]
 
 

@@ -33,9 +33,6 @@ from burstwatch.core.watch.witness import merge_witnesses
 _STATE_KEPT_AFTER_RETURN_S: Final = 2 * 3600
 """Longer than any balance is read back: until then, the start of the fresh balances must be known."""
 
-_STATE_KEPT_AFTER_WINDOW_S: Final = 7 * 86_400
-"""Longer than any window lasts in practice: until then, an alert about it would be sent once more."""
-
 _REMEMBERED_REASONS: Final = (
     UnknownReason.IDLE,
     UnknownReason.INSTANCE_STOPPED,
@@ -208,8 +205,9 @@ def _is_worth_keeping(state: ResourceState, evaluation: VolumeEvaluation, now_s:
         (is_polled and reading.unknown_reason in _REMEMBERED_REASONS) or is_refilling or is_stopped_database
     )
     is_watched = state.level is not Level.OK or state.next_poll_at_s is not None
-    missed_at_s = alerts.missed_window_at_s
-    has_missed_window = missed_at_s is not None and now_s - missed_at_s < _STATE_KEPT_AFTER_WINDOW_S
+    # Without it, the alert would be sent once more, for as long as the volume has a window.
+    has_window = evaluation.volume_context.windows is not None
+    has_missed_window = alerts.missed_window_at_s is not None and has_window
     has_open_alert = alerts.is_gap_open or alerts.is_critical_open or has_missed_window
     is_backing_off = state.next_attempt_at_s(now_s) is not None
     has_fresh_stall = state.stall is not None and state.stall.is_fresh(now_s)

@@ -932,8 +932,8 @@ def modification_used_at(clock, by=WATCHDOG):
         # since when a balance says something again, for as long as any is read back
         ({"returned_at_s": int(at("10:00:01"))}, True),
         ({"returned_at_s": int(at("10:00"))}, False),
-        ({"missed_window_at_s": int(at("12:30"))}, True),
-        ({"missed_window_at_s": int(at("12:00")) - 7 * 86_400}, False),
+        # it has no window any more
+        ({"missed_window_at_s": int(at("12:30"))}, False),
         ({"refusal": "held"}, False),
     ],
 )
