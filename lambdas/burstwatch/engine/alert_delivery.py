@@ -102,26 +102,34 @@ def deliver(
 
 
 def deliver_all(
-    services: Services, now_s: float, *, clock: Callable[[], float] | None = None
+    services: Services,
+    now_s: float,
+    *,
+    channels: Sequence[AlertChannel] | None = None,
+    clock: Callable[[], float] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> DeliveryReport:
-    """Send what waits to every channel of these services, as their policy says.
+    """Send what waits to every channel of these services, or to these ``channels``, as their policy says.
 
     Args:
         services: their ledger, channels, policy and location.
         now_s: the time of the pass.
-        clock: the time of each send; ``now_s`` stands still without.
+        channels: in place of theirs.
+        clock: as for :func:`deliver`.
+        should_stop: as for :func:`deliver`.
 
     Raises:
         ExceptionGroup: as :func:`deliver`.
     """
     return deliver(
         services.ledger,
-        services.channels,
+        services.channels if channels is None else channels,
         digest_above=services.policy.alerts.digest_above,
         location=services.location,
         runbooks_url=services.policy.alerts.runbooks_url,
         now_s=now_s,
         clock=clock,
+        should_stop=should_stop,
     )
 
 

@@ -23,7 +23,7 @@ from burstwatch.core.watch.polling.due_buckets import DueBucket
 from burstwatch.core.watch.polling.due_volumes import DueVolume
 from burstwatch.core.watch.polling.turns import in_turn
 from burstwatch.core.watch.window_status import WindowSchedule, announce_windows
-from burstwatch.engine.alert_delivery import DeliveryReport, deliver
+from burstwatch.engine.alert_delivery import DeliveryReport, deliver_all
 from burstwatch.engine.dispatch import dispatch_flips
 from burstwatch.engine.evaluate_resources import evaluate_resources
 from burstwatch.engine.evaluate_volumes import evaluate_due
@@ -219,13 +219,10 @@ def _due_at_once(change: Change, now_s: float) -> Change:
 def _send(watch_pass: WatchPass, recorded: RecordedChanges, scope: PassScope) -> DeliveryReport:
     services, now_s = watch_pass.services, watch_pass.context.now_s
     should_send = scope is PassScope.FLEET or any(change.alerts for change in recorded.applied)
-    delivery = deliver(
-        services.ledger,
-        services.channels if should_send else (),
-        digest_above=services.policy.alerts.digest_above,
-        location=services.location,
-        runbooks_url=services.policy.alerts.runbooks_url,
-        now_s=now_s,
+    delivery = deliver_all(
+        services,
+        now_s,
+        channels=None if should_send else (),
         clock=lambda: now_s + monotonic() - recorded.started_at_s,
         should_stop=services.should_stop,
     )
