@@ -2269,7 +2269,7 @@ def print_error(text: str) -> None:
 
 
 MIN_LOOKUP_S: Final = 1.0
-"""A path lookup has at least so much time: a busy host needs it, and ``--crit`` may be milliseconds."""
+"""A path lookup has at least this much time: a busy host needs it, and ``--crit`` may be milliseconds."""
 
 
 def find_site(
@@ -3179,7 +3179,7 @@ class Probe(Measurer):
         self.refusal = None
         try:
             lookup = Lookup(site.path, self.state_dirs, writes=self.options.level != "passive")
-            self.site = find_allowed_site(self.options, lookup, time.monotonic() + STILL_S)
+            self.site = find_allowed_site(self.options, lookup, time.monotonic() + MIN_LOOKUP_S)
         except ProbeError as fault:
             self.refusal = str(fault)
         self.watches, self.history = Watches(self.site.disks), self._run_history()

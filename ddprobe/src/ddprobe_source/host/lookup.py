@@ -26,7 +26,7 @@ from ddprobe_source.judgement.text import parse_integer, sanitise
 from ddprobe_source.options import Options
 
 MIN_LOOKUP_S: Final = 1.0
-"""A path lookup has at least so much time: a busy host needs it, and ``--crit`` may be milliseconds."""
+"""A path lookup has at least this much time: a busy host needs it, and ``--crit`` may be milliseconds."""
 
 
 def find_site(

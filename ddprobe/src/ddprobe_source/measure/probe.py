@@ -10,7 +10,7 @@ from ddprobe_source.host.child_task import STEP_S
 from ddprobe_source.host.clock import boot_clock, format_instant
 from ddprobe_source.host.disk_watch import Watches
 from ddprobe_source.host.files import name_of, read_mounts
-from ddprobe_source.host.lookup import Lookup, find_allowed_site
+from ddprobe_source.host.lookup import MIN_LOOKUP_S, Lookup, find_allowed_site
 from ddprobe_source.host.nvme import nvme_counters, nvme_delta
 from ddprobe_source.host.run_history import ALLOWANCE_S
 from ddprobe_source.host.state_dirs import Lock, StateDirs
@@ -96,7 +96,7 @@ class Probe(Measurer):
         self.refusal = None
         try:
             lookup = Lookup(site.path, self.state_dirs, writes=self.options.level != "passive")
-            self.site = find_allowed_site(self.options, lookup, time.monotonic() + STILL_S)
+            self.site = find_allowed_site(self.options, lookup, time.monotonic() + MIN_LOOKUP_S)
         except ProbeError as fault:
             self.refusal = str(fault)
         self.watches, self.history = Watches(self.site.disks), self._run_history()
