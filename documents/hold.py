@@ -44,4 +44,5 @@ class ReleaseDocument(ReachDocument):
     schema: Literal["burstwatch.release/v1"]
     released: list[ReleasedDocument]
     holds: list[HoldDocument]
-    """Those still in force."""
+    """Those still in force; empty also if they could not be read, which is one of the failures then."""
+    failures: list[str]

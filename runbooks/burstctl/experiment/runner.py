@@ -12,6 +12,7 @@ from typing import Final
 from burstctl.cli.output import print_error, print_info
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.context.context import CommandContext
+from burstctl.context.delivery import deliver_after_modification
 from burstctl.experiment.credit_reset import (
     MAX_AWAY_S,
     MIN_RETURN_SPAN_S,
@@ -38,7 +39,6 @@ from burstwatch.core.ledger.flip_state import Direction, Flip, FlipCause, FlipSt
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.text import format_clock, format_duration, format_instant, sanitise
-from burstwatch.engine.alert_delivery import deliver_all
 from burstwatch.engine.event_pass import evaluate_volumes
 from burstwatch.engine.flip_executor import execute_flips
 
@@ -449,7 +449,8 @@ class ExperimentRunner:
             own_hold_reason=journal.flip_reason,
         )
         outcome = execute_flips(services, [order], services.build_collector(now_s))[journal.volume_id]
-        deliver_all(services, now_s, clock=lambda: now_s + monotonic() - started)
+        errors = deliver_after_modification(services, now_s, lambda: now_s + monotonic() - started)
+        self._report_failures(errors)
         return outcome
 
     def _ensure_hold(self) -> None:

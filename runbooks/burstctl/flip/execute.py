@@ -22,6 +22,7 @@ from burstctl.cli.output import (
 )
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext
+from burstctl.context.delivery import deliver_after_modification
 from burstctl.flip.return_check import describe_last_pass, return_warning
 from burstctl.flip.select import FlipSelection, PlannedBatch, plan_request
 from burstctl.render.guard_override import command_about, override_hint, refusing_guards, runbook_hints
@@ -33,13 +34,12 @@ from burstctl.render.volume import format_id_and_name
 from burstwatch.adapters.aws.ec2_modify import Accepted
 from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.ebs.sizing import TargetOverride
-from burstwatch.core.errors import BurstwatchError, LedgerError
+from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.record_outcome import describe_unavailable_type
 from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import Direction, Hold
-from burstwatch.engine.alert_delivery import deliver_all
 from burstwatch.engine.flip_executor import WORKERS, execute_flips
 
 if TYPE_CHECKING:
@@ -194,11 +194,7 @@ def _execute(
         for error in errors.values():
             if not isinstance(error, BurstwatchError):
                 print_internal_error(error)
-        try:
-            report = deliver_all(services, now_s, clock=lambda: now_s + monotonic() - started)
-            delivery_errors: Sequence[str] = report.errors
-        except LedgerError as error:  # AWS has begun: the outcomes are reported nevertheless
-            delivery_errors = [error.problem]
+        delivery_errors = deliver_after_modification(services, now_s, lambda: now_s + monotonic() - started)
     # The result of a volume that has failed states the reason; that of one in flight does not.
     known_failures = {
         f"{volume_id}: {outcome.reason}"

@@ -28,6 +28,7 @@ from burstctl.cli.output import (
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, Notes, find_other_ledgers, open_operator
 from burstctl.context.resources import look_up_resources, resolve_resources
+from burstctl.holds.each_resource import try_each
 from burstctl.holds.multi_region import (
     BeginOutput,
     apply_in_regions,
@@ -84,8 +85,8 @@ def hold(
     ledger, this cannot be checked, or the region has neither a stack nor a ledger. A watch that was started
     with another --ledger is not held.
 
-    Exits 1 if there is no resource with an ID, or if the hold was not placed in some region, 2 if no resource
-    has a name.
+    Exits 1 if a hold was not placed, also in one of several regions, or if there is no resource with an ID; 2
+    if no resource has a name.
     """
     if bool(resources) == everything:
         raise click.UsageError(
@@ -196,22 +197,16 @@ def _record_holds(
         return [], [], {}
     now_s = int(context.services.clock())
     until_s = now_s + int(duration.total_seconds())
-    wanted = [
-        Hold(volume_id=subject, by=context.operator, reason=reason, placed_at_s=now_s, until_s=until_s)
-        for subject in subjects
-    ]
+
+    def place(subject: str | None) -> Hold:
+        hold = Hold(volume_id=subject, by=context.operator, reason=reason, placed_at_s=now_s, until_s=until_s)
+        ledger.place_hold(hold)
+        return hold
+
     with context.with_writable_ledger() as writable_context:
         ledger = writable_context.services.ledger
         previous = [hold for hold in ledger.holds(now_s) if hold.subject in subjects]
-        placed: list[Hold] = []
-        unplaced: dict[str, Problem] = {}
-        for hold in wanted:
-            try:
-                ledger.place_hold(hold)
-            except LedgerError as error:  # the others stand, or are tried
-                unplaced[hold.volume_id or "everything"] = error.problem
-            else:
-                placed.append(hold)
+        placed, unplaced = try_each(subjects, place)
     placed_subjects = {hold.subject for hold in placed}
     return placed, [hold for hold in previous if hold.subject in placed_subjects], unplaced
 

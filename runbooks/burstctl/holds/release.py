@@ -1,6 +1,6 @@
 """``burstctl release``: ends a hold, or clears the contested mark of a volume that others changed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -8,11 +8,12 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import RESOURCE_NAMES, Command, Options, ResourceName, common_options
-from burstctl.cli.output import print_failures, print_info, print_next, print_output
+from burstctl.cli.output import print_error, print_info, print_next, print_output
 from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, Notes, open_operator
 from burstctl.context.resources import ledger_keys_of, resolve_resources
 from burstctl.context.stacks import check_reaches_watchdog
+from burstctl.holds.each_resource import try_each
 from burstctl.holds.multi_region import (
     BeginOutput,
     apply_in_regions,
@@ -74,7 +75,7 @@ def release(resources: Sequence[str], options: Options, *, everything: bool) -> 
     A release is for one region: give --region several times, or --region all, for more. Without --ledger,
     nothing is released in two cases: a deployed stack uses another ledger, or this cannot be checked.
 
-    Exits 1 if the release failed in some region.
+    Exits 1 if a release failed, also in one of several regions.
     """
     if bool(resources) == everything:
         raise click.UsageError(
@@ -93,23 +94,27 @@ def release(resources: Sequence[str], options: Options, *, everything: bool) -> 
                 context.reach, options, outcome="nothing was released", action="this release"
             )
             subjects = [None] if everything else resolve_resources(context, resources)
-            results = _release(context, subjects)
-            failures = [result.failure for result in results if result.failure is not None]
+            results, unreleased = _release(context, subjects)
+            failures = {f"not released: {subject}": problem for subject, problem in unreleased.items()}
+            failures |= {
+                str(result.volume_id): result.failure for result in results if result.failure is not None
+            }
             remaining: Sequence[Hold] = []
             try:
                 remaining = context.services.ledger.holds(context.services.clock())
             except LedgerError as error:
-                if not any(result.has_released for result in results):
+                if not (failures or any(result.has_released for result in results)):
                     raise
-                failures.append(error.problem)
+                failures["whether other holds are in force is not known"] = error.problem
             exit_code = ExitCode.FAILED if failures else ExitCode.OK
-            document = _document(context, results, remaining)
+            document = _document(context, results, remaining, failures)
             if options.has_several_regions:
                 if not (remaining or any(result.has_released for result in results)):
                     return exit_code, document
                 begin(notes)
             _print_results(context, results, remaining)
-            print_failures(failures)
+            for subject, problem in failures.items():
+                print_error(problem, subject=subject)
             if not (options.json or options.has_several_regions):
                 print_next([region_options.command("assess")])
             return exit_code, document
@@ -124,21 +129,18 @@ def release(resources: Sequence[str], options: Options, *, everything: bool) -> 
     )
 
 
-def _release(context: CommandContext, subjects: Sequence[str | None]) -> list[ReleaseResult]:
+def _release(
+    context: CommandContext, subjects: Sequence[str | None]
+) -> tuple[list[ReleaseResult], dict[str, Problem]]:
+    """What was released, and why the others were not, by subject."""
     if not context.has_ledger:
-        return [ReleaseResult(volume_id=subject) for subject in subjects]
+        return [ReleaseResult(volume_id=subject) for subject in subjects], {}
     now_s = int(context.services.clock())
     with context.with_writable_ledger() as writable_context:
         ledger = writable_context.services.ledger
-        results: list[ReleaseResult] = []
-        for subject in subjects:
-            try:
-                results.append(_release_one(ledger, subject, by=context.operator, now_s=now_s))
-            except BurstwatchError as error:
-                if not any(result.has_released for result in results):
-                    raise
-                results.append(ReleaseResult(volume_id=subject, failure=error.problem))
-        return results
+        return try_each(
+            subjects, lambda subject: _release_one(ledger, subject, by=context.operator, now_s=now_s)
+        )
 
 
 def _release_one(ledger: Ledger, subject: str | None, *, by: str, now_s: int) -> ReleaseResult:
@@ -267,7 +269,10 @@ def _print_result(result: ReleaseResult, now_s: float) -> None:
 
 
 def _document(
-    context: CommandContext, results: Sequence[ReleaseResult], remaining: Sequence[Hold]
+    context: CommandContext,
+    results: Sequence[ReleaseResult],
+    remaining: Sequence[Hold],
+    failures: Mapping[str, Problem],
 ) -> "ReleaseDocument":
     return {
         "schema": "burstwatch.release/v1",
@@ -282,4 +287,5 @@ def _document(
             for result in results
         ],
         "holds": [hold_document(hold) for hold in remaining],
+        "failures": [f"{subject}: {problem}" for subject, problem in failures.items()],
     }

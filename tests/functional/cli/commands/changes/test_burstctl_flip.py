@@ -12,6 +12,7 @@ from burstlab.model.instances.instance import LabInstance
 from burstlab.model.volume import MetricFault
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.adapters.notify.slack import SlackChannel
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.flip_state import FlipStatus, Hold
 from burstwatch.core.ledger.ledger import Change
@@ -1141,6 +1142,25 @@ def test_a_modification_is_reported_although_the_ledger_fails_after_it(
     assert ("flipped" if options else "AWS has begun to make it gp3") in result.out
     # holds are read before AWS is asked, and not again for the report
     assert ("ledger is locked" in result.err) == (method == "pending_deliveries")
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_modification_is_reported_although_a_channel_has_a_defect(cli, lab, monkeypatch, options):
+    def fail(channel, alert):
+        raise TypeError("no text")
+
+    volume_id = add_critical(lab)
+    monkeypatch.setattr(SlackChannel, "send", fail)
+    cli.set(BURSTWATCH_SLACK_WEBHOOK="http://127.0.0.1:9/x")
+
+    result = cli.run("flip", volume_id, "--yes", *options)
+
+    assert count_modify_calls(lab) == 1
+    assert ("flipped" if options else "AWS has begun to make it gp3") in result.out
+    assert result.code == 1
+    error = " ".join(result.err.split())
+    assert "unexpected TypeError: no text" in error
+    assert "alerts that broke a channel still wait in the ledger" in error
 
 
 def test_the_commands_of_a_flip_for_a_time_name_the_ledger(cli, lab):

@@ -167,10 +167,64 @@ def test_the_holds_that_are_placed_are_reported_although_another_one_fails(cli, 
     result = cli.run("hold", first, second, *arguments)
 
     assert result.code == 1
-    assert f"not held: {first}: the ledger is locked" in result.err
+    assert f"not held: {first}: the ledger is locked" in " ".join(result.err.split())
     document = json.loads(result.out)
     assert [hold["volume_id"] for hold in document["placed"]] == [second]
     assert document["failures"] == ["the ledger is locked; try again"]
+
+
+def test_a_region_whose_ledger_fails_is_not_one_without_anything_to_do(cli, lab, monkeypatch):
+    def fail(ledger, hold):
+        raise LedgerError("the ledger is locked", fix="try again")
+
+    monkeypatch.setattr(SqliteLedger, "place_hold", fail)
+    regions = ["--region", "us-east-1", "--region", "eu-west-1"]
+    result = place_hold(cli, "--all", *regions)
+
+    assert result.code == 1
+    output = " ".join(result.out.split())
+    assert "held in 0 regions, nothing to do in 0, FAILED in 2 regions (us-east-1, eu-west-1)" in output
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_release_that_fails_for_one_volume_is_done_for_the_other(cli, lab, monkeypatch, failing):
+    volume_ids = [add_calm(lab), add_calm(lab)]
+    place_hold(cli, *volume_ids)
+    lift_in_ledger = SqliteLedger.lift_hold
+
+    def lift_hold_of_one(ledger, subject, **fields):
+        if subject == volume_ids[failing]:
+            raise LedgerError("the ledger is locked", fix="try again")
+        return lift_in_ledger(ledger, subject, **fields)
+
+    monkeypatch.setattr(SqliteLedger, "lift_hold", lift_hold_of_one)
+    result = cli.run("release", *volume_ids, "--json", "--ledger", f"sqlite:{cli.ledger_path}")
+
+    assert result.code == 1
+    document = json.loads(result.out)
+    assert [released["volume_id"] for released in document["released"]] == [volume_ids[1 - failing]]
+    assert [hold["volume_id"] for hold in document["holds"]] == [volume_ids[failing]]
+    assert document["failures"] == [f"not released: {volume_ids[failing]}: the ledger is locked; try again"]
+
+
+def test_holds_that_cannot_be_read_after_a_release_are_reported_as_not_known(cli, lab, monkeypatch):
+    volume_id = add_calm(lab)
+    place_hold(cli, volume_id)
+    lift_in_ledger = SqliteLedger.lift_hold
+
+    def fail(ledger, now_s):
+        raise LedgerError("the ledger is locked", fix="try again")
+
+    def lift_hold(ledger, subject, **fields):
+        monkeypatch.setattr(SqliteLedger, "holds", fail)
+        return lift_in_ledger(ledger, subject, **fields)
+
+    monkeypatch.setattr(SqliteLedger, "lift_hold", lift_hold)
+    result = cli.run("release", volume_id, "--json", "--ledger", f"sqlite:{cli.ledger_path}")
+
+    assert result.code == 1
+    assert "whether other holds are in force is not known: the ledger is locked" in result.err
+    assert len(json.loads(result.out)["failures"]) == 1
 
 
 def test_a_release_is_reported_although_the_states_cannot_be_read(cli, lab):
