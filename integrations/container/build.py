@@ -100,7 +100,7 @@ _MERGED = ("bin", "lib", "lib64", "sbin")
 COMMAND_FILE = b"""#!/usr/bin/python3.11 -I
 import sys
 
-from burstctl.main import main
+from burstctl.__main__ import main
 
 sys.exit(main())
 """

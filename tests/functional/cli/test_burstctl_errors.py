@@ -5,11 +5,13 @@ import resource
 import signal
 import sqlite3
 import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from burstctl.__main__ import main as start
 from burstlab.fake_aws.faults import Fault
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from support.cli.cli_session import add_critical
@@ -346,6 +348,19 @@ def test_an_interrupt_ends_it_at_once(cli, critical_lab):
     assert process.returncode == 130
     assert text.splitlines()[-1].startswith("interrupted; unfinished work was not recorded")
     assert "Traceback" not in text
+
+
+def test_an_interrupt_while_modules_are_read_is_no_traceback(monkeypatch, capsys):
+    class Interrupt:
+        def find_spec(self, name, path, target=None):
+            if name == "burstctl.main":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "burstctl.main", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupt(), *sys.meta_path])
+
+    assert start() == 130
+    assert capsys.readouterr().err == "interrupted; nothing was done\n"
 
 
 def test_a_bug_is_one_line_and_names_how_to_get_the_rest(cli, critical_lab, monkeypatch):
