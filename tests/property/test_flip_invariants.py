@@ -492,8 +492,8 @@ def is_as_others_made_it(world, volume_id):
     )
 
 
-TestFlipLaws = FlipStateMachine.TestCase
-TestFlipLaws.settings = settings(
+TestFlipInvariants = FlipStateMachine.TestCase
+TestFlipInvariants.settings = settings(
     max_examples=EXAMPLES,
     stateful_step_count=25,
     deadline=None,

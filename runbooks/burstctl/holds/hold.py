@@ -85,7 +85,7 @@ def hold(
     ledger, this cannot be checked, or the region has neither a stack nor a ledger. A watch that was started
     with another --ledger is not held.
 
-    Exits 1 if a hold was not placed, also in one of several regions, or if there is no resource with an ID; 2
+    Exits 1 if there is no resource with an ID, or if a hold was not placed, also in one of several regions; 2
     if no resource has a name.
     """
     if bool(resources) == everything:
