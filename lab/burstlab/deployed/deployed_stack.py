@@ -238,8 +238,8 @@ class DeployedStack:
         response = self.client("sqs").get_queue_attributes(QueueUrl=queue_url, AttributeNames=names)
         return sum(int(response["Attributes"][name]) for name in names)
 
-    def count_throttles(self) -> float:
-        """Invocations of the stack's functions that were refused because too many were running."""
+    def count_throttles(self, *handlers: str) -> float:
+        """Invocations of these functions that were refused because too many were running."""
         now = datetime.now(UTC)
         statistics = [
             self.client("cloudwatch").get_metric_statistics(
@@ -251,7 +251,7 @@ class DeployedStack:
                 Period=60,
                 Statistics=["Sum"],
             )
-            for function in self.functions.values()
+            for function in (self.functions[handler] for handler in handlers)
         ]
         return sum(float(point["Sum"]) for statistic in statistics for point in statistic["Datapoints"])
 
