@@ -18,7 +18,7 @@ def try_each(
     """The results, and the failures by subject; None is everything.
 
     Raises:
-        BurstwatchError: about the only subject.
+        BurstwatchError: about everything, which is the only subject then.
     """
     results: list[_Result] = []
     failures: dict[str, Problem] = {}
@@ -32,7 +32,7 @@ def try_each(
         try:
             results.append(action(subject))
         except BurstwatchError as error:
-            if len(subjects) == 1:
+            if subject is None:
                 raise
             failures[name] = error.problem
             failing_s += monotonic() - started_s

@@ -151,7 +151,8 @@ def _place_holds(
     if placed and has_next and not context.options.json:
         subjects_to_release = [hold.volume_id or "--all" for hold in placed]
         print_next([context.options.command("release", *subjects_to_release)])
-    all_failures = [*failures, *unplaced.values(), *unread]
+    not_held = [f"not held: {subject}: {problem}" for subject, problem in unplaced.items()]
+    all_failures = [*failures, *not_held, *unread]
     document = _document(context, placed, replaced, missing, all_failures)
     return (ExitCode.FAILED if missing or unplaced else ExitCode.OK), document
 

@@ -112,7 +112,7 @@ def release(resources: Sequence[str], options: Options, *, everything: bool) -> 
                 if not (remaining or any(result.has_released for result in results)):
                     return exit_code, document
                 begin(notes)
-            _print_results(context, results, remaining)
+            _print_results(context, results, remaining, subjects)
             for subject, problem in failures.items():
                 print_error(problem, subject=subject)
             if not (options.json or options.has_several_regions):
@@ -232,7 +232,10 @@ def _drop_unreadable_state(ledger: Ledger, volume_id: str, *, by: str, now_s: in
 
 
 def _print_results(
-    context: CommandContext, results: Sequence[ReleaseResult], remaining: Sequence[Hold]
+    context: CommandContext,
+    results: Sequence[ReleaseResult],
+    remaining: Sequence[Hold],
+    subjects: Sequence[str | None],
 ) -> None:
     """Print what was released, whom that reaches, and which of the holds are still in force."""
     now_s = context.services.clock()
@@ -241,8 +244,8 @@ def _print_results(
             _print_result(result, now_s)
         if any(result.has_released for result in results):
             print_output(lay_out(describe_reach(context)))
-    volume_ids = {result.volume_id for result in results if result.volume_id}
-    print_holds(remaining, now_s, volume_ids or None)
+    resource_ids = {subject for subject in subjects if subject is not None}
+    print_holds(remaining, now_s, resource_ids or None)
 
 
 def _print_result(result: ReleaseResult, now_s: float) -> None:

@@ -170,7 +170,20 @@ def test_the_holds_that_are_placed_are_reported_although_another_one_fails(cli, 
     assert f"not held: {first}: the ledger is locked" in " ".join(result.err.split())
     document = json.loads(result.out)
     assert [hold["volume_id"] for hold in document["placed"]] == [second]
-    assert document["failures"] == ["the ledger is locked; try again"]
+    assert document["failures"] == [f"not held: {first}: the ledger is locked; try again"]
+
+
+def test_a_resource_that_does_not_exist_is_reported_although_the_only_hold_fails(cli, lab, monkeypatch):
+    def fail(ledger, hold):
+        raise LedgerError("the ledger is locked", fix="try again")
+
+    known = add_calm(lab)
+    monkeypatch.setattr(SqliteLedger, "place_hold", fail)
+    result = place_hold(cli, known, "vol-0123456789abcdef0")
+
+    assert result.code == 1
+    assert "no volume vol-0123456789abcdef0 in us-east-1" in result.err
+    assert f"not held: {known}: the ledger is locked" in " ".join(result.err.split())
 
 
 def test_a_region_whose_ledger_fails_is_not_one_without_anything_to_do(cli, lab, monkeypatch):
