@@ -2272,6 +2272,11 @@ MIN_LOOKUP_S: Final = 1.0
 """A path lookup has at least this much time: a busy host needs it, and ``--crit`` may be milliseconds."""
 
 
+def lookup_limit_s(options: Options) -> float:
+    """How long the lookup of the paths may take before it counts as stuck."""
+    return max(options.crit, MIN_LOOKUP_S)
+
+
 def find_site(
     path: str, within_s: float, volume_id: str | None = None, state_dirs: StateDirs | None = None
 ) -> Site:
@@ -4120,6 +4125,7 @@ def help_text() -> str:
     lines += ["How long does a synchronous write to this disk take, and which tasks are stuck?", ""]
     lines += [f"  {mode:<8} {description}" for mode, description in MODES.items()]
     lines += ["", "PATH is a directory; if none is named: /var/lib/ddprobe, or / to read only."]
+    lines += ["A TIME is 500ms, 5s or 2m, for example, and a SPAN is a TIME of at least 100ms."]
     lines += ["", "OPTIONS"]
     for name, kind, default, _, description in OPTIONS:
         argument = {"NUMBER": "N", "COUNT": "N", "PROM": "FILE"}.get(kind, "|".join(kind.split()))
@@ -4351,11 +4357,8 @@ def main(argv: Sequence[str]) -> int:
         startup_ms = None if taken_s is None else 1000 * taken_s
         return _run(options.replaced(startup_ms=startup_ms, instance_id=instance_id), began_s)
     except ProbeError as fault:
-        if style == "nagios" and argv[0] == "run":
-            is_taken = print_output(f"DDPROBE UNKNOWN: {fault}\n")  # Nagios reads stdout only
-        else:
-            is_taken = False
-        if not is_taken:
+        is_for_nagios = style == "nagios" and argv[0] == "run"  # which reads stdout only
+        if not (is_for_nagios and print_output(f"DDPROBE UNKNOWN: {fault}\n")):
             print_error(f"ddprobe: {fault}")
         return unknown
     except KeyboardInterrupt:
@@ -4386,7 +4389,7 @@ def _run(options: Options, began_s: float) -> int:
     state_dirs_in_use[:] = [state_dirs]
     notifier = Notifier()
     lookups = [Lookup(path, state_dirs, writes=options.level != "passive") for path in options.paths]
-    until_s = time.monotonic() + max(options.crit, MIN_LOOKUP_S)
+    until_s = time.monotonic() + lookup_limit_s(options)
     probes, refused = [], []
     for lookup in lookups:
         try:
@@ -4424,7 +4427,7 @@ def _explain(options: Options) -> int:
     state_dirs_in_use[:] = [state_dirs] if state_dirs else []
     is_taken = True
     for path in options.paths:
-        site = find_site(path, max(options.crit, MIN_LOOKUP_S), options.volume_id, state_dirs)
+        site = find_site(path, lookup_limit_s(options), options.volume_id, state_dirs)
         text = json_text(_site_record(site)) + "\n" if options.json else explain_site(options, site)
         is_taken &= print_output(text)
     return 0 if is_taken else 3

@@ -60,6 +60,7 @@ def help_text() -> str:
     lines += ["How long does a synchronous write to this disk take, and which tasks are stuck?", ""]
     lines += [f"  {mode:<8} {description}" for mode, description in MODES.items()]
     lines += ["", "PATH is a directory; if none is named: /var/lib/ddprobe, or / to read only."]
+    lines += ["A TIME is 500ms, 5s or 2m, for example, and a SPAN is a TIME of at least 100ms."]
     lines += ["", "OPTIONS"]
     for name, kind, default, _, description in OPTIONS:
         argument = {"NUMBER": "N", "COUNT": "N", "PROM": "FILE"}.get(kind, "|".join(kind.split()))

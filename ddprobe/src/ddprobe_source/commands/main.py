@@ -13,7 +13,7 @@ from ddprobe_source.commands.serve_loop import Notifier, ServeLoop, lock_memory
 from ddprobe_source.host.child_task import ChildTask
 from ddprobe_source.host.clock import random_below, startup_s
 from ddprobe_source.host.files import read_text
-from ddprobe_source.host.lookup import MIN_LOOKUP_S, Lookup, find_allowed_site, find_site
+from ddprobe_source.host.lookup import Lookup, find_allowed_site, find_site, lookup_limit_s
 from ddprobe_source.host.state_dirs import StateDirs, print_error, print_output, state_dirs_in_use
 from ddprobe_source.judgement.disks import UNKNOWN_MOUNT, Site
 from ddprobe_source.judgement.facts import Thresholds
@@ -48,11 +48,8 @@ def main(argv: Sequence[str]) -> int:
         startup_ms = None if taken_s is None else 1000 * taken_s
         return _run(options.replaced(startup_ms=startup_ms, instance_id=instance_id), began_s)
     except ProbeError as fault:
-        if style == "nagios" and argv[0] == "run":
-            is_taken = print_output(f"DDPROBE UNKNOWN: {fault}\n")  # Nagios reads stdout only
-        else:
-            is_taken = False
-        if not is_taken:
+        is_for_nagios = style == "nagios" and argv[0] == "run"  # which reads stdout only
+        if not (is_for_nagios and print_output(f"DDPROBE UNKNOWN: {fault}\n")):
             print_error(f"ddprobe: {fault}")
         return unknown
     except KeyboardInterrupt:
@@ -83,7 +80,7 @@ def _run(options: Options, began_s: float) -> int:
     state_dirs_in_use[:] = [state_dirs]
     notifier = Notifier()
     lookups = [Lookup(path, state_dirs, writes=options.level != "passive") for path in options.paths]
-    until_s = time.monotonic() + max(options.crit, MIN_LOOKUP_S)
+    until_s = time.monotonic() + lookup_limit_s(options)
     probes, refused = [], []
     for lookup in lookups:
         try:
@@ -121,7 +118,7 @@ def _explain(options: Options) -> int:
     state_dirs_in_use[:] = [state_dirs] if state_dirs else []
     is_taken = True
     for path in options.paths:
-        site = find_site(path, max(options.crit, MIN_LOOKUP_S), options.volume_id, state_dirs)
+        site = find_site(path, lookup_limit_s(options), options.volume_id, state_dirs)
         text = json_text(_site_record(site)) + "\n" if options.json else explain_site(options, site)
         is_taken &= print_output(text)
     return 0 if is_taken else 3

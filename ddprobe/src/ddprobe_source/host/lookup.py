@@ -29,6 +29,11 @@ MIN_LOOKUP_S: Final = 1.0
 """A path lookup has at least this much time: a busy host needs it, and ``--crit`` may be milliseconds."""
 
 
+def lookup_limit_s(options: Options) -> float:
+    """How long the lookup of the paths may take before it counts as stuck."""
+    return max(options.crit, MIN_LOOKUP_S)
+
+
 def find_site(
     path: str, within_s: float, volume_id: str | None = None, state_dirs: StateDirs | None = None
 ) -> Site:
