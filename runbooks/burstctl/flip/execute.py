@@ -162,14 +162,13 @@ def _command(context: CommandContext, request: FlipSelection) -> str:
     }
     name = "flip" if request.direction is Direction.FLIP else "flip-back"
     arguments = [
-        "burstctl",
         name,
         *request.names,
         *(word for term in request.terms for word in ("--where", str(term))),
     ]
     arguments += [word for option, value in values.items() if value for word in (option, str(value))]
     arguments += [word for guard in sorted(request.overridden) for word in ("--override", guard)]
-    return shlex.join([*arguments, *context.options.repeated])
+    return context.options.command(*arguments)
 
 
 def _execute(
@@ -328,8 +327,11 @@ def _print_next_of_guards(context: CommandContext, flip: PlannedFlip, guards: Co
     lack = describe_unavailable_type(flip.plan, context.services.clock())
     alternative = lack.command if lack and Guard.TYPE_NOT_AVAILABLE in guards else None
     command = alternative or flip.plan.alternative_command
-    explanation = shlex.join(["burstctl", *command_about(flip.plan.context.volume, guards)])
-    print_next([shlex.join([*(command or explanation).split(), *context.options.repeated])])
+    if command is not None:
+        _, *arguments = shlex.split(command)
+    else:
+        arguments = list(command_about(flip.plan.context.volume, guards))
+    print_next([context.options.command(*arguments)])
 
 
 def _document(
