@@ -67,12 +67,11 @@ def whole_findings(shell):
     result = shell(f"{BURSTCTL} doctor --json", code=1)  # the local AWS cannot answer everything
     findings = json.loads(result.stdout)["findings"]
     of_parts = [finding for finding in findings if finding["check"] in ("functions", "queues")]
-    stacks = [finding["seen"] for finding in findings if finding["check"] == "stack"]
+    start = f"plain ({STACK} in CloudFormation), flips what opted in, "
     is_whole = (
-        any(seen.startswith(f"plain ({STACK} in CloudFormation), flips what opted in, ") for seen in stacks)
-        and {finding["check"] for finding in of_parts} == {"functions", "queues"}
+        {finding["check"] for finding in findings} >= {"functions", "queues", "schedule", "stack"}
         and {finding["verdict"] for finding in of_parts} == {"ok"}
-        and any(finding["check"] == "schedule" for finding in findings)
+        and any(finding["seen"].startswith(start) for finding in findings if finding["check"] == "stack")
     )
     return findings if is_whole else None
 
