@@ -2,6 +2,7 @@ import importlib.util
 import json
 import shutil
 import subprocess
+import sys
 from hashlib import sha256
 
 import pytest
@@ -44,6 +45,18 @@ def code():
 @pytest.fixture(scope="module")
 def layer():
     return default_stack().asset(default_stack().only("AWS::Lambda::LayerVersion")["Content"])
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory):
+    """Runs a program without site-packages and environment; its bytecode is kept outside of the assets."""
+    bytecode = tmp_path_factory.mktemp("bytecode")
+    command = [sys.executable, "-I", "-S", "-X", f"pycache_prefix={bytecode}", "-c"]
+
+    def run(program):
+        return subprocess.run([*command, program], env={}, capture_output=True, text=True, check=False)
+
+    return run
 
 
 @pytest.fixture(scope="module")

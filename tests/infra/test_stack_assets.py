@@ -2,8 +2,6 @@
 
 import re
 import struct
-import subprocess
-import sys
 
 import pytest
 
@@ -19,7 +17,6 @@ AARCH64 = 183
 IMPORT = """
 import importlib, sys
 sys.path[:0] = {folders!r}
-sys.dont_write_bytecode = True
 module = importlib.import_module({module!r})
 assert callable(module.handler)
 print(module.__file__)
@@ -28,7 +25,6 @@ print(module.__file__)
 USE = """
 import sys
 sys.path[:0] = {folders!r}
-sys.dont_write_bytecode = True
 from botocore.session import Session
 import aws_lambda_powertools.tracing, aws_lambda_powertools.utilities.idempotency, yaml, zoneinfo
 import aws_xray_sdk.core
@@ -73,25 +69,21 @@ def test_our_code_is_deployed_as_it_is(code):
 
 
 @pytest.mark.parametrize("verb", ["watch", "flip", "settle", "probe", "notify"])
-def test_each_handler_imports_from_what_is_deployed_in_a_bare_interpreter(verb, code, layer):
+def test_each_handler_imports_from_what_is_deployed_in_a_bare_interpreter(verb, code, layer, bare_python):
     """No site-packages, no environment: what is not in the assets is not there."""
     handler = default_stack().function(verb)["Handler"]
     program = IMPORT.format(
         folders=[str(code), str(layer / "python")], module=handler.removesuffix(".handler")
     )
-    completed = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", program], env={}, capture_output=True, text=True, check=False
-    )
+    completed = bare_python(program)
     assert completed.returncode == 0, completed.stderr
     assert completed.stdout.startswith(str(code))
 
 
-def test_every_client_and_every_tool_of_the_functions_can_be_made_from_the_layer(layer):
+def test_every_client_and_every_tool_of_the_functions_can_be_made_from_the_layer(layer, bare_python):
     """Handlers import these late, some only when a trace is sampled."""
     program = USE.format(folders=[str(layer / "python")], services=sorted(SERVICES))
-    completed = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", program], env={}, capture_output=True, text=True, check=False
-    )
+    completed = bare_python(program)
     assert completed.returncode == 0, completed.stderr
 
 
