@@ -171,6 +171,7 @@ mkdir -p "$1/root/run"
 mount -t tmpfs run "$1/root/run"
 mkdir -p "$1/root/disk" && mount --bind "$3" "$1/root/disk"
 cp "$2" "$1/root/disk/"
+rm -f "$1/root/var/lib/man-db/auto-update"  # or dpkg makes an index of all manual pages, for seconds
 exec chroot "$1/root" /bin/sh -ec "$4" sh "/disk/$(basename "$2")"
 """
 
