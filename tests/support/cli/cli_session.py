@@ -8,7 +8,8 @@ import struct
 import subprocess
 import sys
 import termios
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from io import StringIO
@@ -245,26 +246,42 @@ def every_command(group=burstctl, path=()):
 
 
 def run_on_terminal(cli, *arguments, width=80, **environment) -> str:
-    """What a terminal of this width is sent on stdout."""
+    """What a terminal of this width is sent on stdout; burstctl runs in this process."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    with cli.start_subprocess(
-        *arguments, stdout=slave, env={"TERM": "xterm-256color", **environment}
-    ) as process:
-        os.close(slave)
-        sent = b""
-        while chunk := _read(master):
-            sent += chunk
-        process.wait(timeout=60)
+    with ThreadPoolExecutor(1) as pool, cli.monkeypatch.context() as patch:
+        sent = pool.submit(_read_all, master)
+        for name, value in {"TERM": "xterm-256color", **environment}.items():
+            patch.setenv(name, value)
+        with _stdout_to(slave, patch):
+            cli.run(*arguments)
     os.close(master)
-    return sent.decode()
+    return sent.result().decode()
 
 
-def _read(master) -> bytes:
+@contextmanager
+def _stdout_to(terminal, patch):
+    """Let this process, and what it starts, write to the terminal, which is closed at the end."""
+    usual = os.dup(1)
+    os.dup2(terminal, 1)
+    os.close(terminal)
     try:
-        return os.read(master, 65_536)
-    except OSError:
-        return b""
+        with open(1, "w", encoding="utf-8", closefd=False) as stdout:
+            patch.setattr(sys, "stdout", stdout)
+            patch.setattr(sys, "__stdout__", stdout)  # whose size is that of the terminal
+            yield
+    finally:
+        os.dup2(usual, 1)
+        os.close(usual)
+
+
+def _read_all(terminal) -> bytes:
+    """What is sent until the other end is closed everywhere."""
+    sent = b""
+    with suppress(OSError):  # Linux ends a terminal with an error
+        while chunk := os.read(terminal, 65_536):
+            sent += chunk
+    return sent
 
 
 ACCOUNT = "123456789012"
