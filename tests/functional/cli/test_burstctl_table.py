@@ -46,16 +46,18 @@ def a_decision_for(number, balance, **facts):
     return a_decision(an_assessment(balance, volume=a_volume(volume_id=f"vol-{number:017x}", **facts)))
 
 
+def many_alike(numbers, balance):
+    """Decisions about volumes with the same balance, which is assessed once."""
+    assessment = a_decision_for(0, balance).assessment
+    volumes = (a_volume(volume_id=f"vol-{number:017x}") for number in numbers)
+    return [a_decision(replace(assessment, resource=volume)) for volume in volumes]
+
+
 def test_of_ten_thousand_volumes_the_urgent_are_shown_and_the_rest_is_counted():
     urgent = [a_decision_for(number, draining_to(20, 3)) for number in range(30)]
     watched = [a_decision_for(100 + number, balances(*[80 + number / 10] * 9)) for number in range(40)]
-    full, nearly_full = (a_decision_for(0, balances(*[balance] * 9)).assessment for balance in (97.2, 96.2))
-    calm = [
-        a_decision(
-            replace(full if number % 2 else nearly_full, resource=a_volume(volume_id=f"vol-{number:017x}"))
-        )
-        for number in range(1_000, 10_874)
-    ]
+    numbers = range(1_000, 10_874)
+    calm = many_alike(numbers[::2], balances(*[96.2] * 9)) + many_alike(numbers[1::2], balances(*[97.2] * 9))
     gap = [a_decision_for(20_000, balances(50, newest_starts_at="11:00"))]
 
     lines = render_plain(
@@ -297,7 +299,7 @@ def test_flips_and_holds_are_marked_within_the_width(cli, width):
 
 
 def test_of_ten_thousand_volumes_flipped_ones_are_shown():
-    calm = [a_decision_for(number, balances(100, 100)) for number in range(10_000)]
+    calm = many_alike(range(10_000), balances(100, 100))
     moved = calm[4_711]
     report = replace(a_report(*calm), outcomes={moved.volume_id: Outcome(status=OutcomeStatus.FLIPPED)})
 
