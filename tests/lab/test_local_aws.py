@@ -13,6 +13,7 @@ from zipfile import ZipFile
 import boto3
 import pytest
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from burstlab.deployed.local_aws import LocalAws, LocalAwsError
 from support.paths import ROOT
@@ -31,6 +32,19 @@ def test_its_environment_is_all_a_client_needs(aws, monkeypatch):
     for name, value in aws.environment.items():
         monkeypatch.setenv(name, value)
     assert boto3.session.Session().client("sqs").list_queues().get("QueueUrls", []) == []
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "arguments"),
+    [
+        ("pricing", "get_products", {"ServiceCode": "AmazonEC2"}),
+        ("service-quotas", "list_service_quotas", {"ServiceCode": "ebs"}),
+    ],
+)
+def test_a_service_that_it_does_not_have_is_refused(aws, service, operation, arguments):
+    client = aws.client(service)
+    with pytest.raises(ClientError, match="400"):
+        getattr(client, operation)(**arguments)
 
 
 def test_two_local_aws_do_not_interfere(aws):
