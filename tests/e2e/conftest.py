@@ -15,7 +15,9 @@ from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
 from support.paths import ROOT
+from support.runbooks.aws_command import serve_aws_command
 from support.runbooks.checkout import Checkout, check_shown
+from support.runbooks.fake_aws_cli import FakeAwsCli
 from support.stack.deployed_scenario import MINUTE_S, TIMEOUT_S, effects
 from support.waiting import wait_until
 
@@ -184,20 +186,6 @@ def clone_repository(folder):
     return clone
 
 
-AWS = f"""#!{sys.executable}
-import sys
-sys.path.insert(0, {str(ROOT / "tests")!r})
-import boto3
-from support.runbooks.fake_aws_cli import FakeAwsCli
-
-code, out, err = FakeAwsCli(boto3.client).run(sys.argv[1:])
-print(out, end="")
-print(err, end="", file=sys.stderr)
-sys.exit(code)
-"""
-"""The ``aws`` command, for machines that have none."""
-
-
 @pytest.fixture(scope="module")
 def aws():
     with LocalAws() as running:
@@ -217,12 +205,18 @@ def path_with(folder):
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
+@pytest.fixture(scope="module")
+def aws_command(aws, tmp_path_factory):
+    """The folder of an ``aws`` command, for machines that have none; what it does is done in this process."""
+    folder = tmp_path_factory.mktemp("bin")
+    with serve_aws_command(FakeAwsCli(aws.client), folder):
+        yield folder
+
+
 @pytest.fixture
-def shell(aws, tmp_path):
+def shell(aws, aws_command, tmp_path):
     """Runs a command line with the credentials of the local AWS, and an ``aws`` command."""
-    (tmp_path / "aws").write_text(AWS)
-    (tmp_path / "aws").chmod(0o755)
-    environment = {**os.environ, **aws.environment, "PATH": path_with(tmp_path)}
+    environment = {**os.environ, **aws.environment, "PATH": path_with(aws_command)}
 
     def run(line, code=0):
         done = subprocess.run(
