@@ -36,7 +36,7 @@ bind -x '"\\C-g": finish'
 ZSH = """
 fpath=($PWD/functions $fpath)
 autoload -U compinit
-compinit -u -D
+compinit -u -d $PWD/dump
 PS1='{prompt}'
 compadd() {{
   local -a offered
