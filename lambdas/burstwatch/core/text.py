@@ -113,14 +113,20 @@ def sanitise(text: str, limit: int) -> str:
     White space becomes single spaces. Control characters, direction marks, zero-width and other invisible
     characters become ``?``; a letter keeps at most two marks. A text that is cut ends with ``…``.
     """
+    line = " ".join(text.split())
+    if not (line.isascii() and line.isprintable()):
+        line = _replace_unprintable(line)
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def _replace_unprintable(line: str) -> str:
     characters: list[str] = []
     marks = 0
-    for character in " ".join(text.split()):
+    for character in line:
         marks = marks + 1 if category(character) in _COMBINING_MARKS else 0
         if marks <= _MAX_MARKS:
             characters.append(character if character.isprintable() and character not in _INVISIBLE else "?")
-    line = "".join(characters)
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    return "".join(characters)
 
 
 def display_width(text: str) -> int:
