@@ -8,11 +8,11 @@ not check signatures, so requests carry one that is not computed.
 import inspect
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import pytest
-from botocore import endpoint, hooks, httpsession, useragent, utils
+from botocore import endpoint, hooks, httpsession, parsers, useragent, utils
 from botocore.auth import SIGV4_TIMESTAMP, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.client import ClientCreator
@@ -39,6 +39,7 @@ def quicken_botocore(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(useragent.UserAgentString, replace, lambda *_args, **_kwargs: None)
     for module in (endpoint, utils):
         patch.setattr(module, "get_environ_proxies", _if_any_is_set(utils.get_environ_proxies))
+    patch.setattr(parsers, "DEFAULT_TIMESTAMP_PARSER", _parse_utc_once(parsers.DEFAULT_TIMESTAMP_PARSER))
     patch.setattr(SigV4Auth, "add_auth", _add_unchecked_signature)
 
 
@@ -125,3 +126,9 @@ def _takes_any(look: Callable[..., Any]) -> Callable[..., Any]:
         return look(handler) if code is None else code.co_flags & inspect.CO_VARKEYWORDS
 
     return takes_any
+
+
+def _parse_utc_once(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same times of creation and attachment are in every answer. Others depend on the local time zone."""
+    parse_once = lru_cache(maxsize=4096)(parse)
+    return lambda value: (parse_once if isinstance(value, str) and value.endswith("Z") else parse)(value)
