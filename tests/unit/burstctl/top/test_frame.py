@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import pytest
 
@@ -25,6 +25,13 @@ def a_fleet_reading(count=30, **facts):
         for number in range(count - 1)
     ]
     return make_reading(a_report(critical, *calm, metrics_requested=count, **facts))
+
+
+@cache
+def a_failing_reading():
+    """The same at every size of the terminal."""
+    hold = Hold(volume_id=None, by="ben", reason="INC-42", placed_at_s=0, until_s=int(at("13:00")))
+    return a_fleet_reading(failures=["throttled " * 30, "b", "c", "d", "e"], holds=[hold])
 
 
 def text_of(view, *, width=80, height=16, now_s=14.0):
@@ -116,9 +123,7 @@ def test_a_wide_terminal_has_the_id_and_the_name():
 @pytest.mark.parametrize("height", [4, 5, 9, 10, 24, 80])
 @pytest.mark.parametrize("keys", [(), ("?",), ("/", *"no such name"), ("G",), ("tab",)])
 def test_a_frame_fits_its_terminal(width, height, keys):
-    hold = Hold(volume_id=None, by="ben", reason="INC-42", placed_at_s=0, until_s=int(at("13:00")))
-    reading = a_fleet_reading(failures=["throttled " * 30, "b", "c", "d", "e"], holds=[hold])
-    view = end_read(a_view(*keys, reading=reading), Problem("denied " * 30), 1.0)
+    view = end_read(a_view(*keys, reading=a_failing_reading()), Problem("denied " * 30), 1.0)
 
     lines = render_frame(view, now_s=14.0, width=width, height=height)
 
