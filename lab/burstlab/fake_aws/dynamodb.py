@@ -10,7 +10,6 @@ import time
 from base64 import b64decode
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from math import ceil
 from threading import Lock
@@ -95,7 +94,7 @@ class FakeDynamoDb:
     calls: Counter[str] = field(default_factory=Counter)
     _lock: Lock = field(default_factory=Lock)
     _locked_keys: set[Key] = field(default_factory=set)
-    _completed_requests: dict[str, Any] = field(default_factory=dict)
+    _completed_requests: dict[str, str] = field(default_factory=dict)
 
     def attach(self, client: "BaseClient") -> None:
         """Have this client speak to us."""
@@ -254,8 +253,9 @@ class FakeDynamoDb:
         if len(set(keys)) < len(keys):
             message = "Transaction request cannot include multiple operations on one item"
             raise DynamoDbError("ValidationException", message)
+        transaction = json.dumps(request["TransactItems"], sort_keys=True)  # before its items can change
         with self._lock:
-            if self._is_repeated_request(request):
+            if self._is_repeated_request(request["ClientRequestToken"], transaction):
                 return {}
             conflicts = self._locked_keys.intersection(keys)
             if not conflicts:
@@ -268,7 +268,7 @@ class FakeDynamoDb:
             self._wait_latency()
             with self._lock:
                 self._write_all(actions)
-                self._completed_requests[request["ClientRequestToken"]] = deepcopy(request["TransactItems"])
+                self._completed_requests[request["ClientRequestToken"]] = transaction
         finally:
             with self._lock:
                 self._locked_keys.difference_update(keys)
@@ -282,9 +282,9 @@ class FakeDynamoDb:
             self._check_table(parameters)
             yield _WriteAction(operation, parameters)
 
-    def _is_repeated_request(self, request: Mapping[str, Any]) -> bool:
-        completed = self._completed_requests.get(request["ClientRequestToken"])
-        if completed is not None and completed != request["TransactItems"]:
+    def _is_repeated_request(self, token: str, transaction: str) -> bool:
+        completed = self._completed_requests.get(token)
+        if completed is not None and completed != transaction:
             raise DynamoDbError("IdempotentParameterMismatchException", "another request had this token")
         return completed is not None
 
