@@ -89,8 +89,12 @@ def select_faults(clean: RunResult, only: str | None, fault: str | None) -> list
 
 def run_with_fault(deployment: str, injected_fault: InjectedFault) -> RunOutcome:
     """One run, judged."""
-    clean = run_without_faults(deployment)
-    run = run_scenario(deployment, injected_fault)
+    return judge_run(injected_fault, run_scenario(deployment, injected_fault))
+
+
+def judge_run(injected_fault: InjectedFault, run: RunResult) -> RunOutcome:
+    """Judge a run with this fault by the one without faults."""
+    clean = run_without_faults(run.deployment)
     violations = check_invariants(run, clean)
     if run.faulted_at_s is None:
         violations["it_was_struck"] = [
