@@ -83,10 +83,13 @@ def record_incident() -> list[LedgerEntry]:
             fleet.clock.advance(2)
             run_tick(services, tick_at_s=tick_s, now_s=fleet.clock.now_s())
             fleet.clock.advance(58)
+            if ledger.states():
+                continue
             entries = ledger.entries(volume_id)
-            if any(entry.kind is EntryKind.RESTORED for entry in entries) and not ledger.states():
+            if any(entry.kind is EntryKind.RESTORED for entry in entries):
                 return entries
-        raise SystemExit(f"the trouble was not over in a day: {[str(entry.kind) for entry in entries]}")
+        kinds = [str(entry.kind) for entry in ledger.entries(volume_id)]
+        raise SystemExit(f"the trouble was not over in a day: {kinds}")
 
 
 @dataclass(frozen=True, slots=True)
