@@ -10,9 +10,10 @@ from click.testing import CliRunner
 from burstlab.main import main
 from burstlab.model.loads.load import LoadError, Recording
 from burstlab.model.minute_history import MINUTE_S
+from burstlab.score import command
 from burstlab.score.baselines import BASELINES, PublishedBalance, burst_reserve_pct, find_alarm_spans
 from burstlab.score.cases import BurstyLoad, Case, LoadShape, NamedRecording, find_recordings
-from burstlab.score.command import TracesWithScales
+from burstlab.score.command import TracesWithScales, run_jobs
 from burstlab.score.ground_truth import START_S, simulate_unattended
 from burstlab.score.job import BURSTWATCH, NO_ACTION, ORACLE, TARGETS, Job, score_job
 from burstlab.score.metric_delay import MetricDelay
@@ -201,7 +202,19 @@ def test_recordings_are_found_in_a_folder_and_in_those_below_it(disks):
         find_recordings([empty])
 
 
-def test_the_command_prints_tables_and_json_and_a_picture(disks, tmp_path):
+def test_the_command_prints_tables_and_json_and_a_picture(disks, tmp_path, monkeypatch):
+    """The cases are run for the tables; JSON has the outcomes of the same cases."""
+    ran = []
+
+    def run_once(jobs, workers):
+        names = [case.name for job in jobs for case in job.cases]
+        if not ran:
+            ran.append((names, run_jobs(jobs, workers)))
+        names_before, outcomes = ran[0]
+        assert names == names_before
+        return outcomes
+
+    monkeypatch.setattr(command, "run_jobs", run_once)
     picture = tmp_path / "plane.png"
     arguments = ["score", str(disks), "--sizes", "33", "--shape", "flat", "--workers", "1"]
 
