@@ -89,17 +89,19 @@ def _find_field(filter_name: str) -> str | None:
     The field may be a plural: ``supported-usage-class`` is SupportedUsageClasses.
     """
     parts = filter_name.replace("-", "").split(".")
-    for field in sorted({field for name in instance_types() for field in _fields(name)}):
-        keys = field.split(".")
-        if len(keys) == len(parts) and all(
-            key in (part, f"{part}s", f"{part}es") for part, key in zip(parts, keys, strict=True)
-        ):
-            return field
+    for name in instance_types():
+        for field in _fields(name):
+            keys = field.split(".")
+            if len(keys) == len(parts) and all(
+                key in (part, f"{part}s", f"{part}es") for part, key in zip(parts, keys, strict=True)
+            ):
+                return field
     return None
 
 
 def _field_values(field: str, name: str) -> Sequence[str]:
-    return _fields(name).get(field, ())
+    # the field with the name itself, by which types are usually found, needs no other field of the type
+    return (name,) if field == "instancetype" else _fields(name).get(field, ())
 
 
 @cache
