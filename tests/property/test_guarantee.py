@@ -6,6 +6,7 @@ appears in CloudWatch (up to the configured lag), and one tick that is lost, lat
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from math import ceil
 
 import pytest
 from hypothesis import assume, given, settings, target
@@ -71,16 +72,22 @@ class Bucket:
     empty_at_s: int | None = None
 
     def simulate(self, start_s: int, seconds: int, demand_iops: int) -> None:
-        for second in range(start_s, start_s + seconds):
-            served = min(demand_iops, BURST_IOPS)
-            self.credits = min(BUCKET_CREDITS, max(0.0, self.credits + self.baseline - served))
-            self._record(second)
-            if self.credits <= 0 and self.empty_at_s is None:
-                self.empty_at_s = second
+        """Minute by minute: within one the credits only rise or only fall, by as much each second."""
+        end_s = start_s + seconds
+        while start_s < end_s:
+            minute = (start_s - START_S) // 60
+            until_s = min(end_s, START_S + 60 * (minute + 1))
+            change = self.baseline - min(demand_iops, BURST_IOPS)
+            first, last = (self._credits_after(after_s, change) for after_s in (1, until_s - start_s))
+            if last <= 0 and self.empty_at_s is None:
+                self.empty_at_s = start_s + ceil(self.credits / -change) - 1
+            self._record(minute, min(first, last) / CREDITS_PER_PCT)
+            start_s, self.credits = until_s, last
 
-    def _record(self, second: int) -> None:
-        minute = (second - START_S) // 60
-        balance = self.credits / CREDITS_PER_PCT
+    def _credits_after(self, seconds: int, change: int) -> float:
+        return min(BUCKET_CREDITS, max(0.0, self.credits + seconds * change))
+
+    def _record(self, minute: int, balance: float) -> None:
         if minute == len(self.minima):
             self.minima.append(balance)
         else:
