@@ -2,8 +2,9 @@
 
 Each scenario is played once to count its effects. Then it is played once for each, killed right
 before it (which is right after the one before), and once after the last. Nothing of the process survives but
-the file of its ledger; the world, a lab behind real HTTP, goes on. How many points that are is said by
-``pytest -s tests/functional/concurrency/test_crash_points.py``.
+the file of its ledger; the world, a lab, goes on. The first play speaks AWS's protocols with the lab. Those
+with a death call its functions, and must have the same effects until then: no process dies within a request.
+How many points that are is said by ``pytest -s tests/functional/concurrency/test_crash_points.py``.
 """
 
 import os
@@ -136,9 +137,9 @@ SCENARIOS = {
 }
 
 
-def run_scenario(scenario: CrashScenario, lab, path: Path, fuse: CrashPoint) -> CrashRun:
+def run_scenario(scenario: CrashScenario, lab, path: Path, fuse: CrashPoint, clients=None) -> CrashRun:
     lab.next_day(**scenario.settings)
-    play = CrashRun(lab=lab, path=path, policy=scenario.policy, fuse=fuse)
+    play = CrashRun(lab=lab, path=path, policy=scenario.policy, fuse=fuse, clients=clients)
     play.invariants.append(check_original_kept)
     try:
         scenario.play(play)
@@ -205,7 +206,9 @@ def test_a_process_killed_between_any_two_effects_is_started_again_and_all_is_we
     effects = run_scenario(scenario, lab, tmp_path / "alive.db", CrashPoint()).fuse.effects
     for point, effect in enumerate(effects):
         try:
-            play = run_scenario(scenario, lab, tmp_path / f"{point}.db", CrashPoint(at_effect=point))
+            fuse = CrashPoint(at_effect=point)
+            play = run_scenario(scenario, lab, tmp_path / f"{point}.db", fuse, lab.quick_clients)
+            assert fuse.effects == effects[:point]
         except BaseException as error:
             error.add_note(f"{name}: killed before effect {point}, {effect}, of {effects}")
             raise

@@ -1,4 +1,8 @@
-"""An experiment killed before any of its effects and begun again ends as if it had not been killed."""
+"""An experiment killed before any of its effects and begun again ends as if it had not been killed.
+
+The one that is not killed speaks AWS's protocols with the lab; the others call its functions, and must have
+the same effects until they die.
+"""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -13,7 +17,7 @@ from burstlab.model.volume import LabVolume
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from support.concurrency.crash_harness import LabClients, SharedLab, a_policy
+from support.concurrency.crash_harness import SharedLab, a_policy
 
 pytestmark = pytest.mark.usefixtures("long_poll_interval")
 
@@ -58,14 +62,14 @@ def a_journal(lab, directory) -> Journal:
     )
 
 
-def resume(lab, directory, fuse, monkeypatch) -> Journal:
+def resume(clients, lab, directory, fuse, monkeypatch) -> Journal:
     """A process that takes up what the last one left, and lives as long as its fuse."""
     store = JournalStore(directory)
     journal = store.find_open(VOLUME_ID)
     assert journal is not None
     write = runner.write_report
     with SqliteLedger.open(directory / "ledger.sqlite") as ledger, monkeypatch.context() as patched:
-        shell = LabClients.build_services(lab.clients, ledger, a_policy(), fuse, [])
+        shell = clients.build_services(ledger, a_policy(), fuse, [])
         shell = runner.replace(
             shell,
             channels=[],
@@ -81,7 +85,7 @@ def resume(lab, directory, fuse, monkeypatch) -> Journal:
         return experiment.run()
 
 
-def run_to_end(lab, directory, fuse, monkeypatch) -> Journal:
+def run_to_end(clients, lab, directory, fuse, monkeypatch) -> Journal:
     """The whole experiment, with one death where the fuse says so."""
     directory.mkdir()
     begins_at = lab.next_day(balance_after="refilled")
@@ -91,10 +95,10 @@ def run_to_end(lab, directory, fuse, monkeypatch) -> Journal:
     lab.fleet.clock.advance(1800)
     JournalStore(directory).save(a_journal(lab, directory))
     try:
-        return resume(lab, directory, fuse, monkeypatch)
+        return resume(clients, lab, directory, fuse, monkeypatch)
     except ProcessKilled:
         lab.fleet.clock.advance(30)
-        return resume(lab, directory, CrashPoint(), monkeypatch)
+        return resume(clients, lab, directory, CrashPoint(), monkeypatch)
 
 
 def check_outcome(lab, directory, journal):
@@ -115,14 +119,16 @@ def check_outcome(lab, directory, journal):
 
 def test_killed_before_any_effect_and_begun_again_it_ends_the_same(lab, tmp_path, monkeypatch):
     fuse = CrashPoint()
-    journal = run_to_end(lab, tmp_path / "alive", fuse, monkeypatch)
+    journal = run_to_end(lab.clients, lab, tmp_path / "alive", fuse, monkeypatch)
     check_outcome(lab, tmp_path / "alive", journal)
     assert fuse.effects.count("ModifyVolume") == 2
     assert {"place_hold", "lift_hold", "report", "record_intent", "save over"} <= set(fuse.effects)
     for point, effect in enumerate(fuse.effects):
         directory = tmp_path / str(point)
         try:
-            journal = run_to_end(lab, directory, CrashPoint(at_effect=point), monkeypatch)
+            deadly = CrashPoint(at_effect=point)
+            journal = run_to_end(lab.quick_clients, lab, directory, deadly, monkeypatch)
+            assert deadly.effects == fuse.effects[:point]
             check_outcome(lab, directory, journal)
         except BaseException as error:
             error.add_note(f"killed before effect {point}, {effect}, of {fuse.effects}")
