@@ -25,7 +25,7 @@ from burstwatch.core.ledger.ledger_entry import EntryKind
 from support.builders.changes import MAIL, A, B, C, a_change, a_ledger_alert, a_state, an_entry, sent_ids
 from support.builders.flips import an_intent
 from support.builders.states import build_state
-from support.concurrency.race_harness import run_race, start_processes
+from support.concurrency.race_harness import run_race, start_process
 from support.unprivileged import UNPRIVILEGED_ID
 
 # What is kept
@@ -421,7 +421,7 @@ def test_a_killed_writer_leaves_whole_changes_and_everything_it_was_reported_is_
     """Killed ten times while it writes; each revision brings one entry and one delivery, or nothing."""
     result = 0
     for _ in range(10):
-        with start_processes(
+        with start_process(
             """
             with SqliteLedger.open(path) as ledger:
                 state = ledger.states().get("vol-0a")
@@ -434,8 +434,7 @@ def test_a_killed_writer_leaves_whole_changes_and_everything_it_was_reported_is_
                     print(revision, flush=True)
             """,
             path,
-            1,
-        ) as (writer,):
+        ) as writer:
             for _ in range(5):
                 result = int(writer.stdout.readline())
             writer.send_signal(signal.SIGKILL)
@@ -452,15 +451,14 @@ def test_a_killed_writer_leaves_whole_changes_and_everything_it_was_reported_is_
 def test_a_process_killed_while_it_makes_ledgers_leaves_only_whole_ones(path):
     for attempt in range(5):
         directory = path.parent / str(attempt)
-        with start_processes(
+        with start_process(
             """
             print("ready", flush=True)
             for number in range(10_000):
                 SqliteLedger.open(path / f"{number}.db").close()
             """,
             directory,
-            1,
-        ) as (maker,):
+        ) as maker:
             assert maker.stdout.readline() == "ready\n"
             while not (directory / "3.db").exists():
                 time.sleep(0.001)

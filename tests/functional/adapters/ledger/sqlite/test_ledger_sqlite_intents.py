@@ -14,7 +14,7 @@ from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.ledger.resource_state import ResourceState
 from support.builders.flips import an_intent
-from support.concurrency.race_harness import run_race, start_processes
+from support.concurrency.race_harness import run_race, start_process, start_race
 
 A, B = "vol-0a", "vol-0b"
 MAIL = "mail"
@@ -98,16 +98,11 @@ def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(path, ledger):
                     assert ledger.commit([restored], channels=[])
         """
     most = 0
-    with start_processes(script, path, 6) as racers:
-        for racer in racers:
-            assert racer.stdout.readline() == "ready\n"
-        for racer in racers:
-            racer.stdin.write("go\n")
-            racer.stdin.flush()
-        while any(racer.poll() is None for racer in racers):
+    with start_race(script, path) as race:
+        race.begin()
+        while race.is_running:
             most = max(most, sum(reserving(ledger).values()))
-        text = Counter(chain.from_iterable(racer.stdout.read().splitlines() for racer in racers))
-        assert [racer.returncode for racer in racers] == [0] * 6
+        text = Counter(chain.from_iterable(race.wait()))
     assert 10.0 <= most <= 20.0
     assert {line for line in text if line.startswith("recorded")} <= {"recorded 0", "recorded 1"}
     assert read_reservations(ledger) == reserving(ledger) == {}
@@ -118,7 +113,7 @@ def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(path, ledger):
 def test_a_process_killed_while_recording_intents_leaves_whole_ones(path):
     """Killed five times: no reservation without its state and its entry, none lost that was answered."""
     for start in range(0, 50_000, 10_000):
-        with start_processes(
+        with start_process(
             f"""
             from burstwatch.core.ledger.caps import Caps
             from support.builders.flips import an_intent
@@ -130,8 +125,7 @@ def test_a_process_killed_while_recording_intents_leaves_whole_ones(path):
                     print(f"vol-{{number}}", flush=True)
             """,
             path,
-            1,
-        ) as (writer,):
+        ) as writer:
             reported = [writer.stdout.readline().strip() for _ in range(5)]
             writer.send_signal(signal.SIGKILL)
             writer.wait()

@@ -16,7 +16,7 @@ from burstwatch.core.ledger.ledger import FleetSnapshot, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from support.builders.flips import an_intent
 from support.builders.states import build_state
-from support.concurrency.race_harness import run_race, start_processes
+from support.concurrency.race_harness import run_race, start_process
 from support.ledger.old_ledger import an_old_ledger
 
 A, B = "vol-0a", "vol-0b"
@@ -103,7 +103,7 @@ def test_of_many_processes_that_open_an_old_ledger_at_once_each_can_use_it(tmp_p
 def test_a_process_killed_in_the_middle_of_an_upgrade_leaves_the_old_ledger(old_path, step):
     """Killed before each of the three statements, and before the schema's number is written."""
     before = dump_schema_and_rows(old_path)
-    with start_processes(
+    with start_process(
         f"""
         import os, signal
         from burstwatch.adapters.ledger import sqlite_schema
@@ -116,8 +116,7 @@ def test_a_process_killed_in_the_middle_of_an_upgrade_leaves_the_old_ledger(old_
         SqliteLedger.open(path)
         """,
         old_path,
-        1,
-    ) as (upgrader,):
+    ) as upgrader:
         assert upgrader.stdout.readline() == "upgrading\n"
         assert upgrader.wait(timeout=60) == -9
     assert dump_schema_and_rows(old_path) == before
@@ -134,7 +133,7 @@ def test_processes_killed_anywhere_in_an_upgrade_leave_the_old_schema_or_the_new
     SqliteLedger.open(tmp_path / "new.db").close()
     new = dump_schema_and_rows(tmp_path / "new.db")
     for start in range(0, 60, 10):
-        with start_processes(
+        with start_process(
             f"""
             print("ready", flush=True)
             for number in range({start}, {start} + 10):
@@ -142,8 +141,7 @@ def test_processes_killed_anywhere_in_an_upgrade_leave_the_old_schema_or_the_new
                 print(number, flush=True)
             """,
             directory,
-            1,
-        ) as (upgrader,):
+        ) as upgrader:
             for _ in range(1 + start // 15):
                 upgrader.stdout.readline()
             upgrader.kill()
