@@ -319,9 +319,10 @@ def escape(text: str, limit: int, escapes: Mapping[str, str]) -> str:
     pieces = [
         escapes.get(character, character) for character in _ACTIVE_COLON_PATTERN.sub(_COLON_LOOKALIKE, text)
     ]
-    end_offsets = list(accumulate(map(utf16_length, pieces)))
-    if not end_offsets or end_offsets[-1] <= limit:
-        return "".join(pieces)
+    escaped = "".join(pieces)
+    if not escaped or utf16_length(escaped) <= limit:
+        return escaped
+    end_offsets = accumulate(map(utf16_length, pieces))
     return "".join(pieces[: sum(end_offset < limit for end_offset in end_offsets)]) + "…"
 
 
