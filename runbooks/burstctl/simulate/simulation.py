@@ -269,6 +269,9 @@ def _split(
     """The intervals, cut where the buckets are filled."""
     resets = deque(resets_at_s)
     for interval in load:
+        if not resets:
+            yield _Piece(interval, is_reset=False, is_last=True)
+            continue
         is_reset = False
         start_s = interval.start_s
         while resets and resets[0] < interval.end_s:
@@ -325,12 +328,28 @@ class _Level:
         net = self.net_per_s(served_per_s)
         return self.credits / -net if net < 0 and self.credits > 0 else inf
 
+    def credits_after(self, rate: float, seconds: float) -> float | None:
+        """The credits if all of a load is served; None if the bucket holds it back before it ends."""
+        if rate > self.limit_per_s:
+            return None
+        if self.credits == self.bucket.capacity and rate <= self.bucket.refill_per_s:
+            return self.credits  # it stays full, as it mostly is
+        net = self.net_per_s(rate)
+        if net < 0 < self.credits and self.credits / -net < seconds:
+            return None
+        return self._credits_in(net, seconds)
+
     def advance(self, served_per_s: float, seconds: float) -> None:
-        if not self.bucket.capacity:
-            return
-        after = min(self.bucket.capacity, self.credits + self.net_per_s(served_per_s) * seconds)
-        self.credits = after if after > _TOLERANCE * self.bucket.capacity else 0.0
-        self.lowest = min(self.lowest, self.credits)
+        self.set_credits(self._credits_in(self.net_per_s(served_per_s), seconds))
+
+    def set_credits(self, credits_left: float) -> None:
+        self.credits = credits_left
+        self.lowest = min(self.lowest, credits_left)
+
+    def _credits_in(self, net_per_s: float, seconds: float) -> float:
+        capacity = self.bucket.capacity
+        after = min(capacity, self.credits + net_per_s * seconds)
+        return after if after > _TOLERANCE * capacity else 0.0
 
     def result(self) -> BucketResult:
         capacity = self.bucket.capacity
@@ -378,11 +397,12 @@ class _Run:
         """Serve all of the load if nothing waits and no bucket limits it; that is almost always so."""
         if self.queue:
             return False
-        for level, rate in ((self.io, iops), (self.throughput, mib_s)):
-            if rate > level.limit_per_s or level.seconds_to_empty(rate) < duration_s:
-                return False
-        self.io.advance(iops, duration_s)
-        self.throughput.advance(mib_s, duration_s)
+        io_credits = self.io.credits_after(iops, duration_s)
+        throughput_credits = self.throughput.credits_after(mib_s, duration_s)
+        if io_credits is None or throughput_credits is None:
+            return False
+        self.io.set_credits(io_credits)
+        self.throughput.set_credits(throughput_credits)
         return True
 
     def _play_in_steps(self, iops: float, mib_s: float, interval: LoadInterval) -> None:

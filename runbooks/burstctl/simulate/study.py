@@ -221,12 +221,13 @@ def make_study(inputs: StudyInput) -> Study:
     own_balances = _balances_since_start(inputs)
     served_when_empty = _served_when_empty(inputs, own_balances)
     shows_measured = _is_any_empty(own_balances) and not _plan_lowers(inputs, own_balances)
+    means_per_s = {kind: fmean(interval.rate(kind) for interval in inputs.load) for kind in InstanceBucket}
 
     def study_type(instance_type: InstanceType) -> TypeStudy:
         study = _study_type(instance_type, inputs.load, ceiling, resets_at_s)
         study = replace(
             study,
-            sustained_drain=_find_sustained_drain(study, inputs.load, resets_at_s),
+            sustained_drain=_find_sustained_drain(study, inputs.load, means_per_s, resets_at_s),
             is_below_served=any(
                 study.buckets.of(kind).refill_per_s <= served * _ROUNDING and not study.cannot_drain(kind)
                 for kind, served in served_when_empty.items()
@@ -290,7 +291,10 @@ def _plan_lowers(inputs: StudyInput, own_balances: Mapping[InstanceBucket, Serie
 
 
 def _find_sustained_drain(
-    study: TypeStudy, load: Sequence[LoadInterval], resets_at_s: Sequence[int]
+    study: TypeStudy,
+    load: Sequence[LoadInterval],
+    means_per_s: Mapping[InstanceBucket, float],
+    resets_at_s: Sequence[int],
 ) -> SustainedDrain | None:
     """The bucket that is empty first if the load goes on; with daily resets, only of less than a day."""
     if resets_at_s and load[-1].end_s - load[0].start_s >= DAY_S:
@@ -298,7 +302,7 @@ def _find_sustained_drain(
     drains = []
     for kind in InstanceBucket:
         bucket, own = study.buckets.of(kind), study.result.of(kind)
-        mean = min(bucket.burst_per_s, fmean(interval.rate(kind) for interval in load))
+        mean = min(bucket.burst_per_s, means_per_s[kind])
         if bucket.capacity and not own.spells and mean > bucket.refill_per_s * (1 + _TOLERANCE):
             credits_left = bucket.capacity * own.balances_pct[-1] / 100
             drains.append(
