@@ -2,9 +2,9 @@
 
 Most functional tests run the code under test and the lab's endpoint in one process. To pass each request and
 response over a socket between two threads costs a third of their time. botocore still builds every
-request and parses every response; only the transport is left out. An endpoint on which a test set a fault or
-a latency is called over HTTP, because those are about connections and time. So is an endpoint in another
-process, and every server that is not the lab's.
+request and parses every response; only the transport is left out. An endpoint on which a test set a latency,
+or a fault that breaks or delays a connection, is called over HTTP, because those are about connections and
+time. So is an endpoint in another process, and every server that is not the lab's.
 """
 
 import sys
@@ -18,6 +18,8 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.httpsession import URLLib3Session
 
 from burstlab.fake_aws.server import Endpoint
+
+CONNECTION_FAULTS = ("reset", "timeout")
 
 
 def call_lab_in_process(patch: pytest.MonkeyPatch) -> None:
@@ -47,7 +49,8 @@ def call_lab_in_process(patch: pytest.MonkeyPatch) -> None:
 
 
 def _needs_connection(endpoint: Endpoint) -> bool:
-    return bool(endpoint.faults._faults or endpoint.faults._latency_ms)
+    faults = endpoint.faults
+    return bool(faults._latency_ms) or any(fault.kind in CONNECTION_FAULTS for fault in faults._faults)
 
 
 def _call(endpoint: Endpoint, request: AWSPreparedRequest) -> AWSResponse:
