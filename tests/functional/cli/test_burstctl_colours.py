@@ -22,7 +22,7 @@ COMMANDS = {
     "watch": ["--passes", "1"],
     "advise": [],
     "simulate": ["i-0123456789abcdef0"],
-    "backtest": [],
+    "backtest": ["--last", "1d"],
     "report": ["--html", "report.html"],
     "flip": [VOLUME, "--dry-run"],
     "flip-back": [VOLUME, "--dry-run"],
