@@ -9,7 +9,7 @@ import inspect
 import os
 from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from botocore import endpoint, hooks, httpsession, parsers, useragent, utils
@@ -37,6 +37,8 @@ def quicken_botocore(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(useragent, sanitize, cache(getattr(useragent, sanitize)))
     replace = "rebuild_and_replace_user_agent_handler"  # by the features of each request
     patch.setattr(useragent.UserAgentString, replace, lambda *_args, **_kwargs: None)
+    agent = useragent.UserAgentString
+    patch.setattr(agent, "to_string", _once_for_each_config(agent.to_string))
     for module in (endpoint, utils):
         patch.setattr(module, "get_environ_proxies", _if_any_is_set(utils.get_environ_proxies))
     patch.setattr(parsers, "DEFAULT_TIMESTAMP_PARSER", _parse_utc_once(parsers.DEFAULT_TIMESTAMP_PARSER))
@@ -54,6 +56,18 @@ def _once(make: Callable[..., Any]) -> Callable[..., Any]:
         return clients[key]
 
     return make_once
+
+
+def _once_for_each_config(build: Callable[[Any], str]) -> Callable[[Any], str]:
+    """The user agent of a client, which is the same in each of its requests."""
+
+    def build_once(agent: Any) -> str:
+        built = agent.__dict__.get("built")
+        if built is None or built[0] is not agent._client_config:  # a copy for another client has it too
+            built = agent.built = agent._client_config, build(agent)
+        return cast("str", built[1])
+
+    return build_once
 
 
 def _share_nodes(trie: Any) -> Any:
