@@ -22,7 +22,7 @@ SWEEP_S: Final = 300
 _HANDLER_PATH: Final = "burstwatch.handlers.{handler_name}.handler"
 _SOURCE: Final = "burstlab"
 _IDLE_TIMEOUT_S: Final = 60.0  # a flip function runs for less than a second here
-_POLL_INTERVAL_S: Final = 0.05  # the demo waits for this at every tick; a look takes 10 ms of a processor
+_POLL_INTERVAL_S: Final = 0.05  # the demo waits for this at every tick; a look takes 10 ms of processor time
 _CLIENT_CONFIG: Final = Config(retries={"mode": "standard", "total_max_attempts": 10})
 """Of ten concurrent functions none may be free while slow ones start; the Scheduler would try again."""
 _UPDATE_TIMEOUT_S: Final = 15.0  # ministack changes a function at once

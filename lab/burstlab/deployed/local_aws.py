@@ -24,6 +24,7 @@ _BYTECODE: Final = ROOT / "build" / "functions-bytecode"
 _SERVER_PROGRAM: Final = """
 from ministack.core import router
 
+assert hasattr(router, "_KNOWN_AWS_SERVICE_NAMES")
 router._KNOWN_AWS_SERVICE_NAMES = frozenset({"pricing", "servicequotas"})
 
 from ministack.app import main
@@ -32,7 +33,7 @@ main()
 """
 """Starts ministack with the names of the services that it lacks and doctor asks for.
 
-To find out whether there is a service of such a name, it would read the models of all services of AWS. That
+To find out whether there is a service of that name, it would read the models of all services of AWS. That
 takes three seconds of processor time, in which it answers nothing else.
 """
 

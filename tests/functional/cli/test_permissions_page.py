@@ -123,7 +123,7 @@ def test_file_systems_and_databases_need_what_their_policy_adds(cli, lab):
 
 
 def test_what_flips_needs_one_permission_more(cli, lab):
-    """Together with what the commands call that only look, as the test of those shows."""
+    """Together with the calls of the commands that only look, which have a test of their own."""
     called = called_operations(cli, lab, TO_FLIP)
 
     looks = operations(allowed_actions("To look"))

@@ -126,9 +126,9 @@ def test_killed_before_any_effect_and_begun_again_it_ends_the_same(lab, tmp_path
     for point, effect in enumerate(fuse.effects):
         directory = tmp_path / str(point)
         try:
-            deadly = CrashPoint(at_effect=point)
-            journal = run_to_end(lab.quick_clients, lab, directory, deadly, monkeypatch)
-            assert deadly.effects == fuse.effects[:point]
+            fatal_fuse = CrashPoint(at_effect=point)
+            journal = run_to_end(lab.quick_clients, lab, directory, fatal_fuse, monkeypatch)
+            assert fatal_fuse.effects == fuse.effects[:point]
             check_outcome(lab, directory, journal)
         except BaseException as error:
             error.add_note(f"killed before effect {point}, {effect}, of {fuse.effects}")

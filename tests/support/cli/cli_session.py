@@ -247,21 +247,25 @@ def every_command(group=burstctl, path=()):
 
 def run_on_terminal(cli, *arguments, width=80, **environment) -> str:
     """What a terminal of this width is sent on stdout; burstctl runs in this process."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    with ThreadPoolExecutor(1) as pool, cli.monkeypatch.context() as patch:
-        sent = pool.submit(_read_all, master)
-        for name, value in {"TERM": "xterm-256color", **environment}.items():
-            patch.setenv(name, value)
-        with _stdout_to(slave, patch):
-            cli.run(*arguments)
-    os.close(master)
-    return sent.result().decode()
+    own_end, other_end = pty.openpty()
+    fcntl.ioctl(other_end, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    # burstctl sets LESS if it is not set, which would stay so for other tests
+    variables = {"TERM": "xterm-256color", "LESS": "FRX", **environment}
+    try:
+        with ThreadPoolExecutor(1) as pool, cli.monkeypatch.context() as patch:
+            sent = pool.submit(_read_all, own_end)
+            with _stdout_to(other_end, patch):
+                for name, value in variables.items():
+                    patch.setenv(name, value)
+                cli.run(*arguments)
+        return sent.result().decode()
+    finally:
+        os.close(own_end)
 
 
 @contextmanager
 def _stdout_to(terminal, patch):
-    """Let this process, and what it starts, write to the terminal, which is closed at the end."""
+    """Let this process write to the terminal, which is closed at the end."""
     usual = os.dup(1)
     os.dup2(terminal, 1)
     os.close(terminal)

@@ -13,10 +13,11 @@ from support.runbooks.fake_aws_cli import FakeAwsCli
 _COMMAND = """#!{python} -IS
 import json, os, socket, sys
 
-with socket.create_connection(("127.0.0.1", {port})) as connection:
+with socket.create_connection(("127.0.0.1", {port}), timeout=600) as connection:
     with connection.makefile("rw", encoding="utf-8") as stream:
         print(json.dumps([os.getcwd(), sys.argv[1:]]), file=stream, flush=True)
-        code, out, err = json.loads(stream.readline())
+        answer = stream.readline() or sys.exit("aws: the test has failed; its log says why")
+        code, out, err = json.loads(answer)
 sys.stdout.write(out)
 sys.stderr.write(err)
 sys.exit(code)
@@ -25,7 +26,7 @@ sys.exit(code)
 
 @contextmanager
 def serve_aws_command(cli: FakeAwsCli, folder: Path) -> Iterator[None]:
-    """Put the command into the folder. It has what it does done here, in the folder where it was started."""
+    """Put the command into the folder. This process does its work, where the command was started."""
 
     class Handler(StreamRequestHandler):
         def handle(self) -> None:

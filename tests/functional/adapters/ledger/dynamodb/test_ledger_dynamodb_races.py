@@ -356,7 +356,7 @@ def items_after(act):
 
 
 def run_with_crash(items, act, *, dies_at=None, dies_after=False):
-    """How many calls one takes who does not die, and what is there in the end of a table with these items.
+    """How many calls a process makes that does not die, and what the table with these items has in the end.
 
     A process that dies is followed by another, an hour later.
     """

@@ -110,7 +110,7 @@ def test_no_name_in_a_table_is_cut():
         assert name in rendered
 
 
-def test_on_a_terminal_a_page_has_weight_and_goes_through_the_pager(cli):
+def test_on_a_terminal_a_page_has_weight(cli):
     output = run_on_terminal(cli, "runbook", "FlipStuck", PAGER="cat")
     assert "\x1b[1mNow:\x1b[0m" in output
     assert "**" not in output
