@@ -18,11 +18,13 @@ What counts as a depletion, as ``in time`` and as needless is as for instances, 
 """
 
 import sys
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, product
+from math import inf
 from typing import Final
 
 from instance_alerts import (
@@ -74,6 +76,7 @@ FIXED_BYTES: Final = 192e9
 FIXED_ALARM: Final = "alarm at 192 GB"
 PCT_ALARM: Final = "alarm at 20 %"
 ALARM_PCT: Final = 20.0
+CRITICAL: Final = "burstwatch, critical"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +116,8 @@ class Outcome:
     announcements: Sequence[Announcement]
     alerts: int
     needless_alerts: int
+    needless_at_pace: int = 0
+    """Those about a bucket that, at its pace, would have been empty within ``act_lead``."""
 
 
 def deepest_fall(rates: Sequence[float], step_s: float, bucket: Bucket) -> float:
@@ -239,6 +244,17 @@ def alarms_of(kind: BucketKind, bucket: Bucket) -> dict[str, tuple[float, int]]:
     return alarms | {FIXED_ALARM: (bucket.pct_of(FIXED_BYTES), 1)}
 
 
+def lasts_s(balance: PublishedBalance, at_s: float) -> float:
+    """How long the bucket lasts from a moment on, at the faster pace of the last period and the last five."""
+    newest = bisect_right(balance.shown_at_s, at_s) - 1
+    value_pct = balance.values[newest]
+    age_s = at_s - (START_S + (newest + 1) * balance.period_s)
+    paces = [
+        (balance.values[max(0, newest - back)] - value_pct) / (back * balance.period_s) for back in (1, 5)
+    ]
+    return value_pct / max(paces) - age_s if max(paces) > 0 else inf
+
+
 def score(case: Case) -> list[Outcome]:
     """What each watcher did; nothing if the recording is too short for this depth."""
     resource = resource_of(case)
@@ -267,9 +283,13 @@ def score(case: Case) -> list[Outcome]:
                 for depletion in depletions
             ],
             alerts=counts[watcher],
-            needless_alerts=sum(not truth.is_empty_within(start_s) for start_s, _ in spans),
+            needless_alerts=len(needless),
+            needless_at_pace=sum(
+                lasts_s(balance, start_s) <= policy.cadence.act_lead.total_seconds() for start_s in needless
+            ),
         )
         for watcher, spans in spans_by_watcher.items()
+        for needless in [[start_s for start_s, _ in spans if not truth.is_empty_within(start_s)]]
     ]
 
 
@@ -301,6 +321,14 @@ def main() -> None:
             group = [outcome for outcome in of_kind if outcome.case.shape == shape]
             print("\n".join(format_rows(group, kind.name, shape)))
         print("\n".join(format_rows(of_kind, kind.name, "all")))
+        critical = [outcome for outcome in of_kind if outcome.watcher == CRITICAL]
+        needless = sum(outcome.needless_alerts for outcome in critical)
+        at_pace = sum(outcome.needless_at_pace for outcome in critical)
+        print(
+            f"{kind.name}: of {needless:,} needless critical alerts, {at_pace:,} were about a bucket that, "
+            "at its pace, would have been empty within act_lead",
+            file=sys.stderr,
+        )
     print(
         f"{len(cases):,} cases, of which {scored.count([]):,} recordings are too short to drain so much",
         file=sys.stderr,
