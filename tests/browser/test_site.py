@@ -6,7 +6,6 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from statistics import median
-from threading import Thread
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -18,6 +17,7 @@ from burstwatch.core.flips.refusal import Guard, guard_page
 from support.browser.chromium import TIMEOUT_S
 from support.browser.site_in_browser import build_site, show_theme
 from support.paths import ROOT
+from support.serving import serving
 
 MIN_CONTRAST = 4.5
 """The least contrast of text, by WCAG 2.2 AA."""
@@ -124,14 +124,8 @@ def serve_folder(folder):
             """A browser closes connections when it has what it wants."""
 
     server = QuietServer(("127.0.0.1", 0), partial(QuietHandler, directory=folder))
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with serving(server):
         yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def test_the_site_opened_from_disk_requests_files_only_and_logs_nothing(site_browser, site):

@@ -6,15 +6,14 @@ import re
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingMixIn, UnixStreamServer
-from threading import Thread
 
 import pytest
 
 from support.runbooks.fake_programs import CDK, FAKE_PROGRAMS, INFO, SYSTEMCTL, USAGE_EXIT_CODE, docker
+from support.serving import serving
 
 FORMAT = "{{.Driver}} {{.LoggingDriver}} {{.DockerRootDir}}"
 REAL_CDK = Path(sys.prefix) / "bin" / "cdk"
@@ -60,22 +59,10 @@ class _Server(ThreadingMixIn, UnixStreamServer):
     daemon_threads = True
 
 
-@contextmanager
-def fake_docker_daemon(socket):
-    with _Server(str(socket), FakeDockerDaemon) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 @pytest.mark.skipif(shutil.which("docker") is None, reason="there is no docker here to compare with")
 def test_the_real_docker_reports_the_same_of_such_a_daemon(tmp_path):
     socket = tmp_path / "docker.sock"
-    with fake_docker_daemon(socket):
+    with serving(_Server(str(socket), FakeDockerDaemon)):
         real = output_of(
             "docker", "info", "--format", FORMAT, DOCKER_HOST=f"unix://{socket}", HOME=str(tmp_path)
         )

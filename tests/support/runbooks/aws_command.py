@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
 from socketserver import StreamRequestHandler, TCPServer
-from threading import Thread
 
 from support.runbooks.fake_aws_cli import FakeAwsCli
+from support.serving import serving
 
 _COMMAND = """#!{python} -IS
 import json, os, socket, sys
@@ -35,14 +35,9 @@ def serve_aws_command(cli: FakeAwsCli, folder: Path) -> Iterator[None]:
                 answer = cli.run(arguments)
             self.wfile.write(json.dumps(answer).encode() + b"\n")
 
-    with TCPServer(("127.0.0.1", 0), Handler) as server:
+    server = TCPServer(("127.0.0.1", 0), Handler)
+    with serving(server):
         command = folder / "aws"
         command.write_text(_COMMAND.format(python=sys.executable, port=server.server_address[1]))
         command.chmod(0o755)
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield
-        finally:
-            server.shutdown()
-            thread.join()
+        yield

@@ -63,14 +63,10 @@ class Cycle:
 
     steps: tuple[tuple[int, float, float], ...]
     by_clock: bool = False
-    duration_s: int = field(init=False, compare=False)
-
-    def __post_init__(self) -> None:
-        duration_s = sum(seconds for seconds, _, _ in self.steps)
-        object.__setattr__(self, "duration_s", duration_s)  # the class is frozen
 
     def segment(self, at_s: int, since_s: int) -> Segment:
-        offset_s = (at_s if self.by_clock else at_s - since_s) % self.duration_s
+        cycle_s = sum(seconds for seconds, _, _ in self.steps)
+        offset_s = (at_s if self.by_clock else at_s - since_s) % cycle_s
         for seconds, reads, writes in self.steps:
             if offset_s < seconds:
                 return Segment(reads, writes, at_s + seconds - offset_s)
@@ -285,7 +281,7 @@ def is_steady(load: Load) -> bool:
 def repeats_every_minute(load: Load) -> bool:
     """Whether a load asks the same in every minute, so that like minutes can be worked out together."""
     load = _innermost(load)
-    return isinstance(load, Cycle) and MINUTE_S % load.duration_s == 0
+    return isinstance(load, Cycle) and MINUTE_S % sum(seconds for seconds, _, _ in load.steps) == 0
 
 
 def _innermost(load: Load) -> Load:
