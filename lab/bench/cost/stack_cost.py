@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -58,6 +59,7 @@ class RecordingTelemetry:
     warn = info
 
 
+@cache
 def read_stack() -> StackResources:
     """Synthesize the default stack and count."""
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -67,7 +69,9 @@ def read_stack() -> StackResources:
     from infra.policy import read_configuration
 
     with TemporaryDirectory() as directory:
-        app = App(outdir=directory, context=json.loads((ROOT / "cdk.json").read_text())["context"])
+        context = json.loads((ROOT / "cdk.json").read_text())["context"]
+        # nothing is deployed, so what the functions are made of need not be copied
+        app = App(outdir=directory, context=context | {"aws:cdk:disable-asset-staging": True})
         add_stacks(app, *read_configuration(None))
         app.synth()
         template = json.loads((Path(directory) / "burstwatch.template.json").read_text())
