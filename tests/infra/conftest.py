@@ -22,7 +22,7 @@ def alerts_only_stack(tmp_path_factory):
     from support.stack.cdk_app import synthesize  # noqa: PLC0415 - the CDK takes seconds, and few tests want it
 
     folder = tmp_path_factory.mktemp("init")
-    synthesize(write(folder, ALERTS_ONLY), folder / "out", whole=False)
+    synthesize(write(folder, ALERTS_ONLY), folder / "out")
     [path] = (folder / "out").glob("*.template.json")
     return Synthesized(template=json.loads(path.read_text()), folder=folder / "out")
 

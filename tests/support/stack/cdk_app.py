@@ -23,13 +23,16 @@ _SMALL = {"aws:cdk:disable-asset-staging": True}
 """Leaves what is deployed where it is, in place of a copy for each stack."""
 
 
-def synthesize(stage_file: Path, out: Path, *, whole: bool) -> None:
-    """Write the templates of a stage into a folder."""
+def synthesize(stage_file: Path, out: Path, *, copies: bool = False, is_checked: bool = False) -> None:
+    """Write the templates of a stage into a folder; cdk-nag has looked at what ``is_checked``.
+
+    With ``copies``, what is deployed is copied there too.
+    """
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
-    app = App(outdir=str(out), context=context if whole else context | _SMALL)
+    app = App(outdir=str(out), context=context if copies else context | _SMALL)
     config, policy = read_configuration(stage_file)
     ensure_layer(config.architecture)
     add_stacks(app, config, policy)
-    if whole:
+    if is_checked:
         Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     app.synth()

@@ -27,10 +27,10 @@ tags: {owner: storage, stage: production}
 
 
 @cache
-def synth(stage: str = "", *, whole: bool = False) -> Synthesized:
+def synth(stage: str = "", *, copies: bool = False, is_checked: bool = False) -> Synthesized:
     """The stack of a stage, given as YAML; of several regions the first.
 
-    A ``whole`` one has a copy of what it deploys, and cdk-nag has looked at it.
+    One with ``copies`` has what it deploys beside it; cdk-nag has looked at one that ``is_checked``.
     """
     from support.stack.cdk_app import synthesize  # noqa: PLC0415 - the CDK takes seconds, and few tests want it
 
@@ -38,16 +38,16 @@ def synth(stage: str = "", *, whole: bool = False) -> Synthesized:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     stage_file = folder / "stage.yaml"
     stage_file.write_text(stage)
-    synthesize(stage_file, folder / "out", whole=whole)
+    synthesize(stage_file, folder / "out", copies=copies, is_checked=is_checked)
     [path, *_] = sorted((folder / "out").glob("*.template.json"))
     return Synthesized(template=json.loads(path.read_text()), folder=folder / "out")
 
 
 def default_stack() -> Synthesized:
     """The stack that `cdk deploy` makes without any configuration."""
-    return synth(whole=True)
+    return synth(copies=True, is_checked=True)
 
 
 def full_stack() -> Synthesized:
     """The stack with every option taken, in a region of its own."""
-    return synth(EVERYTHING, whole=True)
+    return synth(EVERYTHING, is_checked=True)
