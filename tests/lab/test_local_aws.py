@@ -108,20 +108,35 @@ def test_only_ten_functions_run_at_once_and_one_more_is_throttled(aws):
     assert invoke(0) == "ran"
 
 
-def a_function(aws, code):
+def test_a_function_runs_the_code_that_it_was_given_last(aws):
+    """An archive is unpacked once; another one with the same files in it is another one."""
+    first, second = (f"def handler(event, context):\n    return {answer}\n" for answer in (41, 42))
+    name = a_function(aws, first, name="answers")
+    client, answers = aws.client("lambda"), []
+    for code in (first, second, first):
+        client.update_function_code(FunctionName=name, ZipFile=archive_of(code))
+        answers.append(json.loads(client.invoke(FunctionName=name)["Payload"].read()))
+    assert answers == [41, 42, 41]
+
+
+def archive_of(code):
     archive = BytesIO()
     with ZipFile(archive, "w") as file:
         file.writestr("code.py", code)
+    return archive.getvalue()
+
+
+def a_function(aws, code, *, name="sleeps"):
     role = f"arn:aws:iam::{aws.account}:role/lab"
     aws.client("lambda").create_function(
-        FunctionName="sleeps",
+        FunctionName=name,
         Runtime="python3.14",
         Role=role,
         Handler="code.handler",
-        Code={"ZipFile": archive.getvalue()},
+        Code={"ZipFile": archive_of(code)},
         Timeout=20,
     )
-    return "sleeps"
+    return name
 
 
 def test_a_function_starts_with_the_bytecode_of_its_source_wherever_it_is_unpacked(tmp_path):

@@ -21,22 +21,7 @@ ROOT: Final = Path(__file__).resolve().parents[3]
 _PROCESS_GUARD: Final = Path(__file__).with_name("process_guard.py")
 _FUNCTION_START: Final = Path(__file__).with_name("function_start")
 _BYTECODE: Final = ROOT / "build" / "functions-bytecode"
-_SERVER_PROGRAM: Final = """
-from ministack.core import router
-
-assert hasattr(router, "_KNOWN_AWS_SERVICE_NAMES")
-router._KNOWN_AWS_SERVICE_NAMES = frozenset({"pricing", "servicequotas"})
-
-from ministack.app import main
-
-main()
-"""
-"""Starts ministack with the names of the services that it lacks and doctor asks for.
-
-To find out whether there is a service of that name, it would read the models of all services of AWS. That
-takes three seconds of processor time, in which it answers nothing else.
-"""
-
+_SERVER_START: Final = Path(__file__).with_name("server_start.py")
 _READY_TIMEOUT_S: Final = 30.0  # it is ready in about a second; the rest is for a busy machine
 _STOP_TIMEOUT_S: Final = 15.0  # then it is killed
 _CDK_TIMEOUT_S: Final = 300.0
@@ -167,7 +152,7 @@ class LocalAws(Startable):
             self._port = _free_port()
             with (self.directory / "ministack.log").open("ab") as log:
                 self._process = _start_guarded(
-                    [str(self._python), "-I", "-c", _SERVER_PROGRAM],
+                    [str(self._python), "-I", str(_SERVER_START)],
                     removed_directory=None if self._keeps_directory else self.directory,
                     env=self._server_environment(),
                     cwd=self.directory,
