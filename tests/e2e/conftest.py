@@ -3,11 +3,15 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from burstctl.main import main
 from burstlab.deployed.local_aws import LocalAws
 from burstlab.fake_aws.server import Endpoint
 from burstlab.fake_aws.slack import SlackReceiver
@@ -103,16 +107,14 @@ class DeployedScenario:
             wait_until(lambda: wanted in effects(self.history(volume_id)), failure=f"not {wanted}")
 
     def history(self, volume_id):
-        reported = self.burstctl(
-            "--ledger",
-            self.stage.ledger,
-            "--policy",
-            str(ROOT / "policy.yaml"),
-            "history",
-            volume_id,
-            "--json",
-        )
-        return json.loads(reported.stdout)["entries"]
+        """What burstctl says of a volume; in this process, because it is asked again and again."""
+        options = ["--ledger", self.stage.ledger, "--policy", str(ROOT / "policy.yaml")]
+        with (
+            patch.dict(os.environ, self.stage.environment, clear=True),
+            redirect_stdout(StringIO()) as output,
+        ):
+            assert main([*options, "history", volume_id, "--json"]) == 0
+        return json.loads(output.getvalue())["entries"]
 
     def burstctl(self, *arguments, exits=(0,)):
         completed = subprocess.run(
