@@ -2,6 +2,7 @@ import gc
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -15,6 +16,7 @@ from burstlab.disk.cleanup import clean
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
 from burstwatch.core.policy.policy import Policy
 from support.aws.fast_botocore import quicken_botocore
+from support.paths import ROOT
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -135,6 +137,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             assert item.nodeid == grouped, "each test would be a group of its own"
     gc.freeze()
     gc.set_threshold(200_000, 20, 20)
+
+
+@pytest.fixture(scope="session")
+def plain_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder for CloudFormation, as people have it written; the tests that want it are in one worker."""
+    folder = tmp_path_factory.mktemp("plain") / "cloudformation"
+    command = [sys.executable, "-m", "infra.plain_files", folder]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
 
 
 @pytest.fixture

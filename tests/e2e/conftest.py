@@ -194,15 +194,6 @@ def aws():
         yield running
 
 
-@pytest.fixture(scope="module")
-def plain_files(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("plain") / "cloudformation"
-    command = [sys.executable, "-m", "infra.plain_files", folder]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
 def path_with(folder):
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
 

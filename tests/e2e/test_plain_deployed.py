@@ -5,7 +5,9 @@ import shlex
 import sys
 from pathlib import Path
 
-from burstlab.deployed.deployed_stack import DeployedStack, bootstrap, deploy
+import pytest
+
+from burstlab.deployed.deployed_stack import DeployedStack, bootstrap
 from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet
@@ -13,7 +15,10 @@ from burstlab.model.volume import LabVolume
 from infra.config import StageConfig
 from infra.plain_parameters import parameters_of
 from support.paths import ROOT
+from support.stack.synthesized_stacks import synth
 from support.waiting import wait_until
+
+pytestmark = pytest.mark.xdist_group("synthesized stacks")  # whose worker has started the CDK already
 
 STACK = "plain-in-cloudformation"
 """Another name than the deployment's, as in a StackSet."""
@@ -28,7 +33,7 @@ def resources_of(aws, stack):
     return {summary["LogicalResourceId"]: summary["ResourceType"] for summary in summaries}
 
 
-def test_it_deploys_what_the_cdk_deploys_and_its_functions_run(aws, plain_files, shell, tmp_path):
+def test_it_deploys_what_the_cdk_deploys_and_its_functions_run(aws, plain_files, shell):
     shell("aws s3api create-bucket --bucket our-tools")
     uploaded = shell(f"{shlex.quote(str(plain_files))}/upload.sh our-tools tools/")
     assert uploaded.stderr.count("s3://our-tools/tools/") == 3
@@ -39,9 +44,9 @@ def test_it_deploys_what_the_cdk_deploys_and_its_functions_run(aws, plain_files,
     shell(f"{command} ParameterKey=Name,ParameterValue=plain")
     aws.client("cloudformation").get_waiter("stack_create_complete").wait(StackName=STACK)
 
-    (tmp_path / "stage.yaml").write_text("name: cdk\nrecipients: {emails: [you@example.com]}\n")
+    synthesized = synth("name: cdk\nrecipients: {emails: [you@example.com]}\n", copies=True)
     bootstrap(aws)
-    deploy(aws, "-c", f"stage={tmp_path / 'stage.yaml'}")
+    aws.run_cdk("deploy", "--require-approval", "never", app=synthesized.folder)
 
     plain, cdk = resources_of(aws, STACK), resources_of(aws, "cdk")
     assert without_names(plain) == without_names(cdk)
