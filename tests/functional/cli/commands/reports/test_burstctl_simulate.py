@@ -171,10 +171,11 @@ def test_other_families_can_be_searched(cli, night):
 def test_if_no_type_of_the_family_is_enough_the_next_step_finds_one_in_another(cli, lab, monkeypatch):
     add_instance(lab, "t4g.small")
     publish_load(monkeypatch, lambda _at_s: 5_000)
-    enough = topic(cli.run("simulate", INSTANCE), "Enough")
+    enough = topic(cli.run("simulate", INSTANCE, "--last", "2d"), "Enough")
     assert enough == "None of the 7 types looked at. To look in other families: --types 'c?g.*,m?g.*,r?g.*'."
     patterns = enough.split("'")[1]
-    assert topic(cli.run("simulate", INSTANCE, "--types", patterns), "Enough").startswith("The smallest that")
+    result = cli.run("simulate", INSTANCE, "--last", "2d", "--types", patterns)
+    assert topic(result, "Enough").startswith("The smallest that")
 
 
 def test_a_daily_reset_at_a_given_time(cli, night):
