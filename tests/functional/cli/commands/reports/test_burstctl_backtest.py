@@ -270,7 +270,7 @@ def test_backtest_only_reads(cli, lab):
 
 
 def test_the_policy_decides_whether_anything_is_flipped(cli, lab, tmp_path):
-    add_drained(lab, days=0.25)
+    add_drained(lab, days=0.125)
     (tmp_path / "careful.yaml").write_text("version: 1\nmode: {highest: propose}\n")
     result = cli.run("backtest", "--days", "1", "--policy", "careful.yaml")
     assert "0 flips" in result.out
@@ -289,9 +289,9 @@ def test_the_target_can_be_another_than_the_policys(cli, lab):
 
 
 def test_as_tagged_leaves_each_volume_in_its_mode(cli, lab):
-    silent = add_drained(lab, "silent", days=0.25, tags={"burstwatch:mode": "observe"})
-    auto = add_drained(lab, "auto", days=0.25, tags={"burstwatch:mode": "auto"})
-    plain = add_drained(lab, "plain", days=0.25)
+    silent = add_drained(lab, "silent", days=0.125, tags={"burstwatch:mode": "observe"})
+    auto = add_drained(lab, "auto", days=0.125, tags={"burstwatch:mode": "auto"})
+    plain = add_drained(lab, "plain", days=0.125)
     result = cli.run("backtest", "--days", "1", "--json", "--as-tagged").document["volumes"]
     counts = {finding["volume_id"]: (bool(finding["alerts"]), finding["flips"]) for finding in result}
     assert counts == {silent: (False, 0), auto: (True, 1), plain: (True, 0)}
@@ -299,7 +299,7 @@ def test_as_tagged_leaves_each_volume_in_its_mode(cli, lab):
 
 def test_caps_refuse_as_they_would_have(cli, lab, tmp_path):
     for nth in range(3):
-        add_drained(lab, f"ci-{nth}", days=0.25)
+        add_drained(lab, f"ci-{nth}", days=0.125)
     (tmp_path / "one.yaml").write_text("version: 1\nflip: {target: io1, fleet_cap: 1}\n")
     result = cli.run("backtest", "--days", "1", "--policy", "one.yaml")
     assert "1 flip and 0 returns, 2 refused" in join_lines(result.out)
