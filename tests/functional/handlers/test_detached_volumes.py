@@ -36,7 +36,7 @@ def flip_to_io1(cli, two_hosts) -> str:
     volume_id = add_critical(two_hosts, tags=IO1)
     run_passes(cli, two_hosts, 5)
     two_hosts.fleet.end_modification(volume_id)
-    run_passes(cli, two_hosts, 70)
+    run_passes(cli, two_hosts, 70, every_min=35)
     assert modification_targets(two_hosts, volume_id) == ["io1"]
     return volume_id
 
@@ -145,9 +145,9 @@ def test_a_person_may_still_bring_a_detached_volume_back(cli, two_hosts, ec2):
 def test_a_timed_manual_flip_does_not_return_while_detached(cli, two_hosts, ec2):
     volume_id = add_calm(two_hosts)
     cli.run("flip", volume_id, "--to", "io1", "--for", "1h", "--yes")
-    run_passes(cli, two_hosts, 30)
+    run_passes(cli, two_hosts, 30, every_min=15)
     ec2.detach_volume(VolumeId=volume_id)
-    run_passes(cli, two_hosts, 120)
+    run_passes(cli, two_hosts, 120, every_min=15)
     assert modification_targets(two_hosts, volume_id) == ["io1"]
 
 
