@@ -19,6 +19,13 @@ def alerts_of_kind(alerts, kind, volume_id):
     return [alert for alert in alerts if (alert["kind"], alert["volume"]["volume_id"]) == (kind, volume_id)]
 
 
+def run_ticks(functions, *minutes):
+    """Ticks, each this many minutes after the one before, and what they request."""
+    for number in minutes:
+        functions.tick(number)
+        functions.run_flip_requests()
+
+
 def test_after_one_refusal_no_other_volume_of_the_zone_is_tried_and_io1_is_proposed(functions, lab):
     first = add_critical(lab, tags=AUTO, zone=BOSTON, lacks_gp3=True)
     functions.watch("sweep")
@@ -39,9 +46,7 @@ def test_after_one_refusal_no_other_volume_of_the_zone_is_tried_and_io1_is_propo
 
     second = add_critical(lab, tags=AUTO, zone=BOSTON, lacks_gp3=True)
     elsewhere = add_critical(lab, tags=AUTO)
-    for _ in range(10):
-        functions.tick(1)
-        functions.run_flip_requests()
+    run_ticks(functions, 1, 3, 5)
     alerts = functions.alerts()
     [alert] = alerts_of_kind(alerts, "FlipRefused", second)
     assert alert["evidence"]["guard"] == "type_not_available"
@@ -64,9 +69,7 @@ def test_a_refusal_in_a_zone_that_has_the_type_is_only_about_that_volume(functio
     assert "not supported in the zone" in " ".join(alert["evidence"]["details"])
 
     other = add_critical(lab, tags=AUTO, zone=BOSTON)
-    for _ in range(10):
-        functions.tick(1)
-        functions.run_flip_requests()
+    run_ticks(functions, 1, 3, 5)
     assert len(alerts_of_kind(functions.alerts(), "VolumeFlipped", other)) == 1
 
 
@@ -76,9 +79,7 @@ def test_after_a_week_the_zone_is_read_again(functions, lab):
     functions.run_flip_requests()
     lab.clock.advance(8 * DAY_S)
     add_critical(lab, tags=AUTO, zone=BOSTON)
-    for _ in range(10):
-        functions.tick(1)
-        functions.run_flip_requests()
+    run_ticks(functions, 1, 3, 5)
     assert count_modify_calls(lab) > 1
 
 
@@ -114,9 +115,7 @@ def test_a_quota_refusal_that_names_no_time_is_tried_again_in_an_hour_and_not_in
     assert "names no time that burstwatch understands" in line["message"]
     [alert] = alerts_of_kind(functions.alerts(), "FlipRefused", volume_id)
     assert (alert["evidence"]["guard"], alert["evidence"]["ends_at"]) == ("aws_quota", ends)
-    for _ in range(20):
-        functions.tick(1)
-        functions.run_flip_requests()
+    run_ticks(functions, 1, 1, 2, 5, 10)
     assert count_modify_calls(lab) == 1
 
 
