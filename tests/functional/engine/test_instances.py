@@ -136,7 +136,7 @@ def test_an_instance_costs_at_most_18_cents_a_month_and_nothing_if_it_cannot_dra
     aws.limits = {"m5.large": FAMILY["m5.2xlarge"]}
     tick(watch, aws, 5)
     aws.read_metrics.clear()
-    tick(watch, aws, 24 * 60)
+    sweep(watch, aws, 24)
     assert sum(aws.read_metrics.values()) == 0
 
 
@@ -203,7 +203,7 @@ def test_an_instance_whose_volumes_are_not_known_is_watched_within_the_budget(aw
     calm(aws)
     tick(watch, aws, 60)
     aws.read_metrics.clear()
-    tick(watch, aws, 24 * 60)
+    sweep(watch, aws, 24)
     assert sum(aws.read_metrics.values()) * 30 * 0.01 / 1_000 <= 0.18
     decision = next(iter(assess_volumes(watch, now_s=aws.now_s).decisions))
     assert decision.act_lead_s == 12 * 60
@@ -293,7 +293,7 @@ def test_an_unknown_type_that_publishes_no_balance_has_no_bucket_and_no_alert(aw
     sweep(watch, aws, 4 * 24 - 1)
     assert recorder.alerts == []
     aws.read_metrics.clear()
-    tick(watch, aws, 24 * 60)
+    sweep(watch, aws, 24)
     assert aws.read_metrics["EBSIOBalance%"] == 1
 
 
@@ -383,12 +383,12 @@ def test_a_balance_that_was_never_published_is_read_once_a_day_after_three_days(
     tick(watch, aws, 60)
     assert set(reasons(assess_volumes(watch, now_s=aws.now_s)).values()) == {UnknownReason.NO_SUCH_BUCKET}
     aws.read_metrics.clear()
-    tick(watch, aws, 24 * 60)
+    sweep(watch, aws, 24)
     assert sum(aws.read_metrics.values()) * 30 * 0.01 / 1_000 <= 0.18
     assert aws.read_metrics["EBSReadOps"] == 0
     sweep(watch, aws, 49)
     aws.read_metrics.clear()
-    tick(watch, aws, 24 * 60)
+    sweep(watch, aws, 24)
     assert aws.read_metrics["EBSIOBalance%"] == 1
     assert recorder.alerts == []
 
@@ -396,12 +396,12 @@ def test_a_balance_that_was_never_published_is_read_once_a_day_after_three_days(
 def test_a_failed_read_does_not_make_a_balance_that_was_never_published_a_gap(aws, watch, recorder):
     aws.add()
     aws.balances["i-0a1", "EBSReadOps"] = constant(1.0)
-    tick(watch, aws, 24 * 60)
+    sweep(watch, aws, 24)
     aws.unread_metrics = {"EBSIOBalance%", "EBSByteBalance%"}
     tick(watch, aws, 20)
     assert set(reasons(assess_volumes(watch, now_s=aws.now_s)).values()) == {UnknownReason.READ_FAILED}
     aws.unread_metrics = set()
-    tick(watch, aws, 24 * 60)
+    sweep(watch, aws, 24)
     assert set(reasons(assess_volumes(watch, now_s=aws.now_s)).values()) == {UnknownReason.NO_SUCH_BUCKET}
     assert recorder.alerts == []
 
@@ -423,7 +423,7 @@ def test_a_type_that_sustains_its_maximum_is_never_read(aws, watch, recorder):
         M5_LARGE, baseline_iops=18_750, baseline_throughput_mib_s=M5_LARGE.max_throughput_mib_s
     )
     aws.add(volumes=9)
-    tick(watch, aws, 24 * 60)
+    sweep(watch, aws, 24)
     assert set(reasons(assess_volumes(watch, now_s=aws.now_s)).values()) == {UnknownReason.NO_SUCH_BUCKET}
     assert (sum(aws.read_metrics.values()), recorder.alerts, watch.ledger.states()) == (0, [], {})
 
