@@ -624,7 +624,7 @@ def test_a_tag_removed_before_the_return_leaves_the_volume_where_it_is(functions
     lab.fleet.end_modification(volume_id)
     back = []
     while not back:
-        functions.tick(1)
+        functions.tick(5)
         back = functions.requests()
     lab.fleet.set_tags(volume_id, {"burstwatch:mode": None})
     output = functions.flip(back)

@@ -45,7 +45,7 @@ def test_idle_volumes_tagged_critical_leave_a_share_of_the_dollars_to_one_that_d
     assert refused == {"spend_cap"}
     assert all("reserved for critical drains" in item for item in reported.values())
     victim = add_critical(lab, tags=IO2)
-    run_minutes(functions, 10)
+    run_minutes(functions, 5)
     assert modification_targets(lab, victim) == ["io2"]
 
 
@@ -61,5 +61,5 @@ def test_idle_volumes_tagged_critical_leave_places_to_one_that_drains(functions)
     assert sum(modification_targets(lab, volume_id) != [] for volume_id in idle) == 3
     assert {guard for _, guard in reported} == {"fleet_cap"}
     victim = add_critical(lab, tags=AUTO)
-    run_minutes(functions, 10)
+    run_minutes(functions, 5)
     assert modification_targets(lab, victim) == ["io1"]

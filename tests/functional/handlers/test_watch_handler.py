@@ -323,8 +323,8 @@ def test_what_was_flipped_is_flipped_back_through_the_queue_as_well(functions, l
     lab.fleet.set_load(volume_id, "idle")
     lab.fleet.end_modification(volume_id)
     messages = []
-    for _ in range(30):
-        functions.tick(1)
+    for _ in range(6):
+        functions.tick(5)
         messages.append(functions.run_flip_requests())
     assert modification_targets(lab, volume_id) == ["io1", "gp2"]
     assert sum(line.metrics.get("FlipsBack", 0) for line in messages if line) == 1
@@ -610,8 +610,8 @@ def test_every_metric_of_volumes_is_emitted_with_its_unit(functions, lab):
     lab.fleet.set_load(returning, "idle")
     lab.fleet.end_modification(returning)
     lab.faults.clear()
-    for _ in range(30):
-        functions.tick(1)
+    for _ in range(6):
+        functions.tick(5)
         functions.run_flip_requests()
     assert modification_targets(lab, returning) == ["io1", "gp2"]
     lab.fleet.change_settings(modify_outcome="stuck")
@@ -753,7 +753,7 @@ def test_many_refused_volumes_do_not_hold_up_the_request_for_a_new_one(functions
     assert urgent in requested
     assert len(requested & refused) == 2
     all_requested = set(requested)
-    for _ in range(20):
+    for _ in range(10):
         functions.tick(1)
         result = {request["MessageGroupId"] for request in functions.requested_flips()}
         assert len(result & refused) <= 2
