@@ -46,7 +46,7 @@ def test_after_one_refusal_no_other_volume_of_the_zone_is_tried_and_io1_is_propo
 
     second = add_critical(lab, tags=AUTO, zone=BOSTON, lacks_gp3=True)
     elsewhere = add_critical(lab, tags=AUTO)
-    run_ticks(functions, 1, 3, 5)
+    run_ticks(functions, 1, 4, 5)
     alerts = functions.alerts()
     [alert] = alerts_of_kind(alerts, "FlipRefused", second)
     assert alert["evidence"]["guard"] == "type_not_available"
@@ -69,7 +69,7 @@ def test_a_refusal_in_a_zone_that_has_the_type_is_only_about_that_volume(functio
     assert "not supported in the zone" in " ".join(alert["evidence"]["details"])
 
     other = add_critical(lab, tags=AUTO, zone=BOSTON)
-    run_ticks(functions, 1, 3, 5)
+    run_ticks(functions, 1, 4, 5)
     assert len(alerts_of_kind(functions.alerts(), "VolumeFlipped", other)) == 1
 
 
@@ -79,7 +79,7 @@ def test_after_a_week_the_zone_is_read_again(functions, lab):
     functions.run_flip_requests()
     lab.clock.advance(8 * DAY_S)
     add_critical(lab, tags=AUTO, zone=BOSTON)
-    run_ticks(functions, 1, 3, 5)
+    run_ticks(functions, 1, 4, 5)
     assert count_modify_calls(lab) > 1
 
 
@@ -115,7 +115,7 @@ def test_a_quota_refusal_that_names_no_time_is_tried_again_in_an_hour_and_not_in
     assert "names no time that burstwatch understands" in line["message"]
     [alert] = alerts_of_kind(functions.alerts(), "FlipRefused", volume_id)
     assert (alert["evidence"]["guard"], alert["evidence"]["ends_at"]) == ("aws_quota", ends)
-    run_ticks(functions, 1, 1, 2, 5, 10)
+    run_ticks(functions, 1, 1, 3, 5, 10)
     assert count_modify_calls(lab) == 1
 
 
