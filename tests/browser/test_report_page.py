@@ -242,7 +242,7 @@ def test_tab_reaches_everything_that_can_be_pressed_and_each_has_a_name(small_pa
     assert len(pressed) > 20
     assert [node for node in pressed if not node.get("name", {}).get("value", "").strip()] == []
     stops = []
-    for _ in range(60):
+    for _ in range(30):
         press_keys(small_page, Keys.TAB)
         stops.append(
             small_page.execute_script(
@@ -250,7 +250,7 @@ def test_tab_reaches_everything_that_can_be_pressed_and_each_has_a_name(small_pa
             )
         )
     assert {"filter", "ci-7"} <= set(stops)
-    assert sum(stop.startswith(("web-", "mute")) for stop in stops[:30]) <= 1, "one stop for the table's rows"
+    assert sum(stop.startswith(("web-", "mute")) for stop in stops) <= 1, "one stop for the table's rows"
 
 
 def test_the_keyboard_focus_is_visible(small_page):
