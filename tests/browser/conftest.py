@@ -1,7 +1,7 @@
 import pytest
 
 from support.browser.chromium import start_chromium
-from support.browser.report_in_browser import SMALL_FLEET, open_page
+from support.browser.report_in_browser import SMALL_FLEET, show_page
 from support.browser.site_in_browser import build_site, show_theme
 from support.builders.pages import a_fleet, a_fleet_report, render_report_page
 from support.paths import ROOT
@@ -30,10 +30,17 @@ def browser(chromium):
     return chromium
 
 
-@pytest.fixture
-def small_page(browser, pages):
+@pytest.fixture(scope="module")
+def small_file(pages):
     """Six volumes, four of them urgent."""
-    return open_page(browser, pages / "few.html", a_fleet_report(SMALL_FLEET))
+    path = pages / "few.html"
+    path.write_text(render_report_page(a_fleet_report(SMALL_FLEET)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def small_page(browser, small_file):
+    return show_page(browser, small_file)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from support.browser.chromium import TIMEOUT_S
-from support.browser.report_in_browser import SMALL_FLEET, open_page
+from support.browser.report_in_browser import SMALL_FLEET, open_page, show_page
 from support.builders.core_values import balances
 from support.builders.pages import (
     a_calm_volume,
@@ -344,13 +344,13 @@ def test_a_command_is_never_broken_inside_a_flag_or_an_id(small_page, pixels):
     assert [text for text, count in lines if count != 1] == []
 
 
-def test_a_link_to_a_volume_opens_it(browser, pages):
-    open_page(browser, pages / "few.html", a_fleet_report(SMALL_FLEET), fragment=f"#{volume_id(3)}")
+def test_a_link_to_a_volume_opens_it(browser, small_file):
+    show_page(browser, small_file, fragment=f"#{volume_id(3)}")
     await_open(browser, "build-3")
 
 
-def test_a_chart_never_bridges_a_gap_and_shows_the_forecast(browser, pages):
-    open_page(browser, pages / "few.html", a_fleet_report(SMALL_FLEET), fragment=f"#{volume_id(3)}")
+def test_a_chart_never_bridges_a_gap_and_shows_the_forecast(browser, small_file):
+    show_page(browser, small_file, fragment=f"#{volume_id(3)}")
     large = "#detail-picture .picture "
     lines = browser.find_elements(By.CSS_SELECTOR, f"{large} > g > polyline.line")
     assert len(lines) == 2
@@ -365,8 +365,8 @@ def test_a_chart_never_bridges_a_gap_and_shows_the_forecast(browser, pages):
     assert "empty: in " in text
 
 
-def test_a_chart_shows_values_on_hover_and_with_the_arrow_keys(browser, pages):
-    open_page(browser, pages / "few.html", a_fleet_report(SMALL_FLEET), fragment=f"#{volume_id(3)}")
+def test_a_chart_shows_values_on_hover_and_with_the_arrow_keys(browser, small_file):
+    show_page(browser, small_file, fragment=f"#{volume_id(3)}")
     picture = browser.find_element(By.CSS_SELECTOR, "#detail-picture .picture")
     browser.execute_script("arguments[0].focus()", picture)
     press_keys(browser, Keys.ARROW_LEFT)
@@ -495,9 +495,9 @@ def test_of_crowded_events_the_newest_keep_their_letters(browser, pages):
     assert [letter.text for letter in letters] == ["E", "C", "W"]
 
 
-def test_without_javascript_the_page_still_shows_the_essentials(browser, pages):
+def test_without_javascript_the_page_still_shows_the_essentials(browser, small_file):
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    open_page(browser, pages / "few.html", a_fleet_report(SMALL_FLEET))
+    show_page(browser, small_file)
     text = text_of(browser, "body")
     assert "need JavaScript" in text
     for part in (

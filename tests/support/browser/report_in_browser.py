@@ -21,6 +21,11 @@ SMALL_FLEET = (
 
 def open_page(browser, path, reported, *, fragment=""):
     path.write_text(render_report_page(reported), encoding="utf-8")
+    return show_page(browser, path, fragment=fragment)
+
+
+def show_page(browser, path, *, fragment=""):
+    """Load it again if it is the one that is shown."""
     browser.get("about:blank")
     browser.get(path.as_uri() + fragment)
     return browser
