@@ -61,7 +61,9 @@ demo: setup
 	$(BIN)/burstlab demo --deployed
 
 # before each commit: all that needs no disk, browser or process of its own; half a minute
-check: lint types imports quick
+check: setup
+	$(MAKE) --jobs=3 lint types imports
+	$(MAKE) quick
 
 # collecting once compiles the tests, which each worker of pytest would do by itself, while another processor checks the types
 test: setup
