@@ -123,14 +123,14 @@ def read_remembered_buckets(
             )
             missing_ids = set(missing)
             renames = follow_renames(watch_pass, resources, subjects_of_kind)
-            readable = subjects_of_kind - renames.unread_subjects
+            readable = subjects_of_kind - renames.waiting_subjects
             drop_missing(watch_pass, [s for s in readable if resource_id_in(s) in missing_ids])
             buckets += (due for due in buckets_of(resources) if due.subject in readable)
-            buckets += (due for due in buckets_of(renames.databases) if _is_own_state(watch_pass, due))
+            buckets += (due for due in buckets_of(renames.databases) if is_own_state(watch_pass, due))
     return buckets
 
 
-def _is_own_state(watch_pass: WatchPass, due_bucket: DueBucket) -> bool:
+def is_own_state(watch_pass: WatchPass, due_bucket: DueBucket) -> bool:
     """Whether its state is known, and is not that of the database that had its name before."""
     state = watch_pass.states.get(due_bucket.subject)
     return state is not None and state.lasting_id == lasting_id_of(due_bucket.resource)

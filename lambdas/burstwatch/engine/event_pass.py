@@ -14,6 +14,7 @@ from burstwatch.core.rds.rds_buckets import RDS_IO
 from burstwatch.core.resource_type import ResourceType
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.core.watch.polling.due_buckets import buckets_of
+from burstwatch.engine.evaluate_resources import is_own_state
 from burstwatch.engine.evaluate_volumes import drop_missing, to_due
 from burstwatch.engine.follow_renames import follow_renames, subjects_about
 from burstwatch.engine.forced_volumes import find_forced_volumes
@@ -118,15 +119,17 @@ def _collect_databases(resource_ids: AbstractSet[str], watch_pass: WatchPass) ->
     if ResourceType.RDS not in watch_pass.services.policy.resources.watched:
         return _EventCollection(unread=frozenset())
     databases, _ = find_resources(watch_pass.collector, sorted(resource_ids))
-    due = [due_bucket for due_bucket in buckets_of(databases) if due_bucket.kind is RDS_IO]
-    if due:
-        subjects = {due_bucket.subject for due_bucket in due}
+    due_buckets = [due for due in buckets_of(databases) if due.kind is RDS_IO]
+    if due_buckets:
+        subjects = {due.subject for due in due_buckets}
         watch_pass.states = watch_pass.services.ledger.states_of(subjects)
         read_windows_and_holds(watch_pass)
-        if subjects - watch_pass.known_ids:  # it may be remembered under the name that it had before
+        unreadable = watch_pass.states.unreadable
+        # It may be remembered under the name that it had before.
+        if not all(due.subject in unreadable or is_own_state(watch_pass, due) for due in due_buckets):
             watch_pass.states = watch_pass.services.ledger.states()
         follow_renames(watch_pass, databases, subjects_about(watch_pass.states, databases))
-    return _EventCollection(due_buckets=due, unread=frozenset(watch_pass.collector.unreadable))
+    return _EventCollection(due_buckets=due_buckets, unread=frozenset(watch_pass.collector.unreadable))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,10 +28,13 @@ from burstwatch.engine.resource_readers import find_databases_by_lasting_id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedRenames:
-    """What was found: ``databases`` under another name, and the keys of which RDS showed nothing."""
+    """What was found: ``databases`` under another name, and keys to leave as they are until the next pass.
+
+    Of the databases of ``waiting_subjects`` RDS showed nothing, or their states could not be moved yet.
+    """
 
     databases: Sequence[DbInstance] = ()
-    unread_subjects: AbstractSet[str] = frozenset()
+    waiting_subjects: AbstractSet[str] = frozenset()
 
 
 _NOTHING: Final = FollowedRenames()
@@ -45,20 +48,20 @@ def follow_renames(
     ``resources`` are those that were described; a database that is not among them is looked for by its
     DbiResourceId. A pass that only reads moves nothing in the ledger.
     """
-    names = _names_of(resources)
-    strayed = {
-        subject: state.lasting_id
-        for subject in subjects
-        if (state := watch_pass.states.get(subject)) is not None
-        and state.lasting_id is not None
-        and names.get(state.lasting_id) != resource_id_in(subject)
-    }
+    names, states = _names_of(resources), watch_pass.states
+    examined, sought_ids, unread_ids = set(subjects), set[str](), set[str]()
+    other_databases: list[DbInstance] = []
+    while new_ids := set(_strayed(states, examined, names).values()) - names.keys() - sought_ids:
+        databases, new_unread_ids = find_databases_by_lasting_id(watch_pass.collector, new_ids)
+        sought_ids |= new_ids
+        unread_ids |= new_unread_ids
+        other_databases += databases
+        names |= _names_of(databases)
+        # The state of a database that had such a name before may be in the way, as after a swap of names.
+        examined.update(subjects_about(states, databases))
+    strayed = _strayed(states, examined, names)
     if not strayed:
         return _NOTHING
-    other_databases, unread_ids = find_databases_by_lasting_id(
-        watch_pass.collector, set(strayed.values()) - names.keys()
-    )
-    names |= _names_of(other_databases)
     for subject, lasting_id in strayed.items():
         if lasting_id not in names and lasting_id not in unread_ids:
             _end_if_replaced(watch_pass, subject, names)
@@ -74,8 +77,22 @@ def follow_renames(
                 break
     return FollowedRenames(
         databases=other_databases,
-        unread_subjects={subject for subject, lasting_id in strayed.items() if lasting_id in unread_ids},
+        waiting_subjects={subject for subject, lasting_id in strayed.items() if lasting_id in unread_ids}
+        | set(find_renamed(watch_pass.states, names)),
     )
+
+
+def _strayed(
+    states: Mapping[str, ResourceState], subjects: Iterable[str], names: Mapping[str, str]
+) -> dict[str, str]:
+    """The DbiResourceIds by these keys, of databases that are not known to have that name now."""
+    return {
+        subject: state.lasting_id
+        for subject in subjects
+        if (state := states.get(subject)) is not None
+        and state.lasting_id is not None
+        and names.get(state.lasting_id) != resource_id_in(subject)
+    }
 
 
 def subjects_about(states: Mapping[str, ResourceState], resources: Iterable[AdvisedResource]) -> list[str]:

@@ -10,6 +10,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.event_pass import evaluate_databases
+from burstwatch.engine.resource_readers import DatabaseReader
 from support.lab.lab_start import START
 from support.ledger.ledger_stores import LEDGER_KINDS
 from support.watch_pass_setup import PAST, services_with, tick, warm_up
@@ -161,6 +162,63 @@ def test_a_database_known_by_another_name_takes_the_name(shell, lab, recorder):
     states = shell.ledger.states()
     assert states.keys() == {STORAGE, OLD_STORAGE}
     assert (states[STORAGE].level, states[OLD_STORAGE].level) == (Level.CRITICAL, Level.EXHAUSTED)
+
+
+def two_databases_with_open_alerts(shell, lab, recorder):
+    """orders is empty, and the balance of its successor fell at once."""
+    an_empty_database(shell, lab, recorder)
+    add_database(lab, "orders-green")
+    lab.fleet.databases.set_balance("orders-green", 60)
+    watch_for(shell, lab, 10)
+    assert alerted(recorder) == [(AlertKind.DRAINING, "db:orders-green")]
+    recorder.alerts.clear()
+
+
+def switch_over(lab):
+    """What a blue/green deployment of RDS does to the names."""
+    lab.fleet.databases.rename("orders", "orders-old")
+    lab.fleet.databases.rename("orders-green", "orders")
+
+
+def test_a_switchover_before_the_next_sweep_moves_both_alerts(shell, lab, recorder):
+    two_databases_with_open_alerts(shell, lab, recorder)
+    switch_over(lab)
+    watch_for(shell, lab, 4)
+    assert alerted(recorder) == []
+    open_levels = {s: state.alerts.open_level for s, state in shell.ledger.states().items()}
+    assert open_levels == {STORAGE: Level.CRITICAL, OLD_STORAGE: Level.EXHAUSTED}
+
+
+def test_a_renamed_database_is_not_deleted_while_rds_does_not_show_who_had_the_name(
+    shell, lab, recorder, monkeypatch
+):
+    two_databases_with_open_alerts(shell, lab, recorder)
+    former_id = shell.ledger.states()[STORAGE].lasting_id
+    switch_over(lab)
+    find = DatabaseReader.find_by_lasting_id
+
+    def find_others(reader, lasting_ids):
+        databases, unread_ids = find(reader, lasting_ids - {former_id})
+        return databases, unread_ids | (lasting_ids & {former_id})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DatabaseReader, "find_by_lasting_id", find_others)
+        watch_for(shell, lab, 9)
+    assert alerted(recorder) == []
+    watch_for(shell, lab, 5)
+    assert alerted(recorder) == []
+    open_levels = {s: state.alerts.open_level for s, state in shell.ledger.states().items()}
+    assert open_levels == {STORAGE: Level.CRITICAL, OLD_STORAGE: Level.EXHAUSTED}
+
+
+def test_an_event_after_a_switchover_moves_both_alerts(shell, lab, recorder):
+    two_databases_with_open_alerts(shell, lab, recorder)
+    switch_over(lab)
+    lab.clock.advance(30)
+    evaluate_databases(shell, {"db:orders"}, now_s=lab.fleet.now_s())
+    assert alerted(recorder) == []
+    open_levels = {s: state.alerts.open_level for s, state in shell.ledger.states().items()}
+    assert open_levels == {STORAGE: Level.CRITICAL, OLD_STORAGE: Level.EXHAUSTED}
 
 
 def swap_names(lab):
