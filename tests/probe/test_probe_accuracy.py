@@ -551,11 +551,13 @@ def test_the_headline_names_the_tasks_of_this_disk_and_no_others(loop_disk, prob
 
 @pytest.mark.usefixtures("limit")
 @pytest.mark.parametrize("level", ["classic", "ladder"])
-def test_paths_of_one_healthy_disk_do_not_take_each_other_for_a_stall(loop_disk, probe, level):
+def test_paths_of_one_disk_do_not_take_each_other_for_a_stall(loop_disk, probe, level):
     folders = [loop_disk.path / f"path-{number}" for number in range(6)]
     for folder in folders:
         folder.mkdir(exist_ok=True)
     loop_disk.limit(300)
     done = probe.run("run", "--level", level, "--json", "-", *folders)
     readings = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(reading["verdict"], reading["completed"]) for reading in readings] == [("ok", True)] * 6
+    assert [reading["completed"] for reading in readings] == [True] * 6
+    # The limit lets writes through in groups: some series wait for it often enough to see it, others do not.
+    assert {reading["cause"] for reading in readings} <= {"ok", "exhausted_idle"}
