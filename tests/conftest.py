@@ -151,7 +151,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def plain_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder for CloudFormation, as people have it written; the tests that want it are in one worker."""
+    """The folder for CloudFormation, written by the command; the tests that use it are in one worker."""
     folder = tmp_path_factory.mktemp("plain") / "cloudformation"
     command = [sys.executable, "-m", "infra.plain_files", folder]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

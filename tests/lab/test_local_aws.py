@@ -109,7 +109,7 @@ def test_only_ten_functions_run_at_once_and_one_more_is_throttled(aws):
 
 
 def test_a_function_runs_the_code_that_it_was_given_last(aws):
-    """An archive is unpacked once; another one with the same files in it is another one."""
+    """An archive is unpacked once; so is one with the same names of files and other content."""
     first, second = (f"def handler(event, context):\n    return {answer}\n" for answer in (41, 42))
     name = a_function(aws, first, name="answers")
     client, answers = aws.client("lambda"), []

@@ -38,7 +38,7 @@ def main() -> None:
     assert hasattr(router, "_KNOWN_AWS_SERVICE_NAMES")
     router._KNOWN_AWS_SERVICE_NAMES = frozenset({"pricing", "servicequotas"})  # noqa: SLF001 - no public name
     ZipFile.extractall = _link_unpacked  # type: ignore[method-assign,assignment]
-    from ministack.app import main as serve  # type: ignore[import-not-found]  # noqa: PLC0415 - it reads both
+    from ministack.app import main as serve  # type: ignore[import-not-found]  # noqa: PLC0415 - it uses what is replaced above
 
     serve()
 

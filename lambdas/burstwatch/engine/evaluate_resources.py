@@ -64,14 +64,17 @@ def list_buckets(watch_pass: WatchPass) -> list[DueBucket]:
         if kind not in watched:
             continue
         resources: Sequence[AdvisedResource] | None = None
+        waiting: AbstractSet[str] = frozenset()
         with _isolate_kind(watch_pass, kind):
             resources = list_resources(watch_pass.collector, kind)
             if resources is not None:
-                renames = follow_renames(watch_pass, resources, list(watch_pass.states))
+                subjects_of_kind = [s for s in watch_pass.states if type_of_id(s) is kind]
+                renames = follow_renames(watch_pass, resources, subjects_of_kind)
+                waiting = renames.waiting_subjects
                 resources = [*resources, *renames.databases]
         if resources is None:
             watch_pass.collector.unread_kinds.add(kind)
-        buckets += buckets_of(resources or ())
+        buckets += (due for due in buckets_of(resources or ()) if due.subject not in waiting)
     return buckets
 
 

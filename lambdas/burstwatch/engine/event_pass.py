@@ -11,7 +11,7 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.ledger import States
 from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.rds.rds_buckets import RDS_IO
-from burstwatch.core.resource_type import ResourceType
+from burstwatch.core.resource_type import ResourceType, resource_id_in
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.core.watch.polling.due_buckets import buckets_of
 from burstwatch.engine.evaluate_resources import is_own_state
@@ -120,16 +120,21 @@ def _collect_databases(resource_ids: AbstractSet[str], watch_pass: WatchPass) ->
         return _EventCollection(unread=frozenset())
     databases, _ = find_resources(watch_pass.collector, sorted(resource_ids))
     due_buckets = [due for due in buckets_of(databases) if due.kind is RDS_IO]
+    waiting: AbstractSet[str] = frozenset()
     if due_buckets:
         subjects = {due.subject for due in due_buckets}
         watch_pass.states = watch_pass.services.ledger.states_of(subjects)
         read_windows_and_holds(watch_pass)
         unreadable = watch_pass.states.unreadable
-        # It may be remembered under the name that it had before.
+        # It may be remembered under the name that it had before, and another one under its present name.
         if not all(due.subject in unreadable or is_own_state(watch_pass, due) for due in due_buckets):
             watch_pass.states = watch_pass.services.ledger.states()
-        follow_renames(watch_pass, databases, subjects_about(watch_pass.states, databases))
-    return _EventCollection(due_buckets=due_buckets, unread=frozenset(watch_pass.collector.unreadable))
+        renames = follow_renames(watch_pass, databases, subjects_about(watch_pass.states, databases))
+        waiting = renames.waiting_subjects & subjects
+    return _EventCollection(
+        due_buckets=[due for due in due_buckets if due.subject not in waiting],
+        unread={*watch_pass.collector.unreadable, *map(resource_id_in, waiting)},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,10 @@ from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.resource_state import ResourceState
 from burstwatch.core.rds.db_instance import DbInstance
 from burstwatch.core.resource_type import DATABASE_PREFIX, resource_id_in
-from burstwatch.core.watch.missing_volume import drop_state
+from burstwatch.core.watch.missing_volume import drop_state, mark_missing
 from burstwatch.core.watch.polling.due_buckets import DueBucket, buckets_of
 from burstwatch.core.watch.renamed_database import (
+    apply_changes,
     find_renamed,
     move_holds,
     new_state_of,
@@ -30,7 +31,8 @@ from burstwatch.engine.resource_readers import find_databases_by_lasting_id
 class FollowedRenames:
     """What was found: ``databases`` under another name, and keys to leave as they are until the next pass.
 
-    Of the databases of ``waiting_subjects`` RDS showed nothing, or their states could not be moved yet.
+    The state under a key of ``waiting_subjects`` belongs to another database than the one with this name, or
+    may do so. That database could not be read, or its state could not be moved yet.
     """
 
     databases: Sequence[DbInstance] = ()
@@ -65,27 +67,30 @@ def follow_renames(
     for subject, lasting_id in strayed.items():
         if lasting_id not in names and lasting_id not in unread_ids:
             _end_if_replaced(watch_pass, subject, names)
-    renamed = {
-        resource_id_in(subject): names[watch_pass.states[subject].lasting_id or ""]
-        for subject in find_renamed(watch_pass.states, names)
-    }
-    if renamed:
-        _move_holds(watch_pass, renamed)
+    if renamed := find_renamed(states, names):
         renamed_by_s = _read_renamed_by_s(watch_pass, [*resources, *other_databases], names)
-        for change in plan_moves(watch_pass.states, names, watch_pass.context, renamed_by_s=renamed_by_s):
+        changes = plan_moves(states, names, watch_pass.context, renamed_by_s=renamed_by_s)
+        # A state that waits keeps its hold: its new name has that of another database.
+        moved = [s for s in renamed if s not in find_renamed(apply_changes(states, changes), names)]
+        _move_holds(watch_pass, {resource_id_in(s): names[states[s].lasting_id or ""] for s in moved})
+        for change in changes:
             if not _apply(watch_pass, change):
                 break
+    owned = set(names.values())
     return FollowedRenames(
         databases=other_databases,
-        waiting_subjects={subject for subject, lasting_id in strayed.items() if lasting_id in unread_ids}
-        | set(find_renamed(watch_pass.states, names)),
+        waiting_subjects={
+            subject
+            for subject, lasting_id in _strayed(states, examined, names).items()
+            if lasting_id in unread_ids or lasting_id in names or resource_id_in(subject) in owned
+        },
     )
 
 
 def _strayed(
     states: Mapping[str, ResourceState], subjects: Iterable[str], names: Mapping[str, str]
 ) -> dict[str, str]:
-    """The DbiResourceIds by these keys, of databases that are not known to have that name now."""
+    """The DbiResourceId for each of these keys whose database is not known to have that name now."""
     return {
         subject: state.lasting_id
         for subject in subjects
@@ -141,12 +146,15 @@ def _read_renamed_by_s(
 
 
 def _end_if_replaced(watch_pass: WatchPass, subject: str, names: Mapping[str, str]) -> None:
-    """Close the alert of a deleted database whose name another one has now."""
+    """Close the alert of a deleted database whose name another one has now, once RDS has shown so twice."""
     owners = {resource_id: lasting_id for lasting_id, resource_id in names.items()}
     owner, state = owners.get(resource_id_in(subject)), watch_pass.states[subject]
     if owner is None:
         return
     policy, context = watch_pass.services.policy, watch_pass.context
+    if not watch_pass.is_read_only and (missing := mark_missing(state, context)) is not None:
+        _apply(watch_pass, missing)
+        return
     change = drop_state(state, "the database was deleted", policy=policy, context=context)
     if all(other.lasting_id != owner for other in watch_pass.states.values()):
         new_state = new_state_of(subject, owner, context, revision=state.revision + 1)

@@ -5,6 +5,7 @@ from contextlib import suppress
 import pytest
 
 from burstlab.model.database import LabDatabase
+from burstwatch.adapters.aws import rds
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.flip_state import Hold
@@ -180,45 +181,150 @@ def switch_over(lab):
     lab.fleet.databases.rename("orders-green", "orders")
 
 
-def test_a_switchover_before_the_next_sweep_moves_both_alerts(shell, lab, recorder):
-    two_databases_with_open_alerts(shell, lab, recorder)
-    switch_over(lab)
-    watch_for(shell, lab, 4)
-    assert alerted(recorder) == []
-    open_levels = {s: state.alerts.open_level for s, state in shell.ledger.states().items()}
-    assert open_levels == {STORAGE: Level.CRITICAL, OLD_STORAGE: Level.EXHAUSTED}
+def open_levels(ledger):
+    return {subject: state.alerts.open_level for subject, state in ledger.states().items()}
 
 
-def test_a_renamed_database_is_not_deleted_while_rds_does_not_show_who_had_the_name(
-    shell, lab, recorder, monkeypatch
-):
-    two_databases_with_open_alerts(shell, lab, recorder)
-    former_id = shell.ledger.states()[STORAGE].lasting_id
-    switch_over(lab)
-    find = DatabaseReader.find_by_lasting_id
-
-    def find_others(reader, lasting_ids):
-        databases, unread_ids = find(reader, lasting_ids - {former_id})
-        return databases, unread_ids | (lasting_ids & {former_id})
-
-    with monkeypatch.context() as patch:
-        patch.setattr(DatabaseReader, "find_by_lasting_id", find_others)
-        watch_for(shell, lab, 9)
-    assert alerted(recorder) == []
-    watch_for(shell, lab, 5)
-    assert alerted(recorder) == []
-    open_levels = {s: state.alerts.open_level for s, state in shell.ledger.states().items()}
-    assert open_levels == {STORAGE: Level.CRITICAL, OLD_STORAGE: Level.EXHAUSTED}
+AFTER_SWITCHOVER = {STORAGE: Level.CRITICAL, OLD_STORAGE: Level.EXHAUSTED}
 
 
-def test_an_event_after_a_switchover_moves_both_alerts(shell, lab, recorder):
-    two_databases_with_open_alerts(shell, lab, recorder)
-    switch_over(lab)
+def evaluate_event(shell, lab):
     lab.clock.advance(30)
     evaluate_databases(shell, {"db:orders"}, now_s=lab.fleet.now_s())
+
+
+LOOKS = {"tick": lambda shell, lab: watch_for(shell, lab, 3), "event": evaluate_event}
+
+
+@pytest.fixture(params=LOOKS)
+def look(request):
+    return LOOKS[request.param]
+
+
+def change_lookup(patch, change):
+    """Let RDS answer otherwise about these DbiResourceIds: ``change`` gets the IDs and the real lookup."""
+    find = DatabaseReader.find_by_lasting_id
+    patch.setattr(
+        DatabaseReader,
+        "find_by_lasting_id",
+        lambda reader, ids: change(set(ids), lambda other_ids: find(reader, other_ids)),
+    )
+
+
+def without_reading(hidden_id):
+    """The lookup if one of them cannot be read."""
+
+    def look_up(ids, find):
+        databases, unread_ids = find(ids - {hidden_id})
+        return databases, {*unread_ids, *(ids & {hidden_id})}
+
+    return look_up
+
+
+def test_a_switchover_before_the_next_sweep_moves_both_alerts(shell, lab, ledger, recorder, look):
+    two_databases_with_open_alerts(shell, lab, recorder)
+    switch_over(lab)
+    look(shell, lab)
     assert alerted(recorder) == []
-    open_levels = {s: state.alerts.open_level for s, state in shell.ledger.states().items()}
-    assert open_levels == {STORAGE: Level.CRITICAL, OLD_STORAGE: Level.EXHAUSTED}
+    assert open_levels(ledger) == AFTER_SWITCHOVER
+
+
+def test_both_alerts_wait_while_rds_does_not_show_who_had_the_name(
+    shell, lab, ledger, recorder, look, monkeypatch
+):
+    two_databases_with_open_alerts(shell, lab, recorder)
+    former_id = ledger.states()[STORAGE].lasting_id
+    switch_over(lab)
+    with monkeypatch.context() as patch:
+        change_lookup(patch, without_reading(former_id))
+        look(shell, lab)
+        assert ledger.states()[STORAGE].lasting_id == former_id
+    watch_for(shell, lab, 14)
+    assert alerted(recorder) == []
+    assert open_levels(ledger) == AFTER_SWITCHOVER
+
+
+def test_a_hold_waits_with_the_state_of_its_database(shell, lab, ledger, recorder, monkeypatch):
+    two_databases_with_open_alerts(shell, lab, recorder)
+    ledger.place_hold(hold_on("db:orders-green", lab.fleet.now_s()))
+    former_id = ledger.states()[STORAGE].lasting_id
+    switch_over(lab)
+    with monkeypatch.context() as patch:
+        change_lookup(patch, without_reading(former_id))
+        watch_for(shell, lab, 3)
+    assert [hold.volume_id for hold in ledger.holds(lab.fleet.now_s())] == ["db:orders-green"]
+    watch_for(shell, lab, 14)
+    assert [hold.volume_id for hold in ledger.holds(lab.fleet.now_s())] == ["db:orders"]
+
+
+def test_one_answer_without_a_database_does_not_end_its_alert(
+    shell, lab, ledger, recorder, look, monkeypatch
+):
+    two_databases_with_open_alerts(shell, lab, recorder)
+    former_id = ledger.states()[STORAGE].lasting_id
+    switch_over(lab)
+    with monkeypatch.context() as patch:
+        change_lookup(patch, lambda ids, find: find(ids - {former_id}))
+        tick(shell, lab, minutes=1) if look is LOOKS["tick"] else look(shell, lab)
+    watch_for(shell, lab, 14)
+    assert alerted(recorder) == []
+    assert open_levels(ledger) == AFTER_SWITCHOVER
+
+
+def test_a_sweep_waits_for_a_database_that_cannot_be_parsed(shell, lab, ledger, recorder, monkeypatch):
+    two_databases_with_open_alerts(shell, lab, recorder)
+    former_id = ledger.states()[STORAGE].lasting_id
+    switch_over(lab)
+    parse = rds.parse_database
+
+    def parse_others(description):
+        if description.get("DbiResourceId") == former_id:
+            raise ValueError("broken")
+        return parse(description)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rds, "parse_database", parse_others)
+        for _ in range(3):
+            sweep(shell, lab)
+    watch_for(shell, lab, 14)
+    assert alerted(recorder) == []
+    assert open_levels(ledger) == AFTER_SWITCHOVER
+
+
+@pytest.mark.parametrize("writes", range(0, 12, 3))
+def test_three_databases_that_exchange_their_names_keep_their_alerts(shell, lab, ledger, recorder, writes):
+    two_databases_with_open_alerts(shell, lab, recorder)
+    add_database(lab, "spare")
+    lab.fleet.databases.set_balance("spare", 55)
+    watch_for(shell, lab, 10)
+    recorder.alerts.clear()
+    databases = lab.fleet.databases
+    levels = {state.lasting_id: state.alerts.open_level for state in ledger.states().values()}
+    for old, new in (("orders", "parked"), ("orders-green", "orders"), ("spare", "orders-green")):
+        databases.rename(old, new)
+    databases.rename("parked", "spare")
+    crash_after(writes, lab, ledger, recorder)
+    watch_for(shell, lab, 10)
+    assert alerted(recorder) == []
+    assert open_levels(ledger) == {
+        f"db:{database.identifier}#rds-io": levels[database.resource_id] for database in databases
+    }
+
+
+def test_a_sweep_looks_for_no_database_that_is_listed(shell, lab, ledger, recorder, monkeypatch):
+    an_empty_database(shell, lab, recorder)
+    watched = {"rds": {"watch": "true"}, "instance": {"watch": "true"}}
+    policy = Policy.from_mapping({"version": "1", "resources": watched})
+    sought_ids = []
+    change_lookup(monkeypatch, lambda ids, find: sought_ids.extend(ids) or find(ids))
+    sweep(services_with(lab, ledger, recorder, policy=policy), lab)
+    assert sought_ids == []
+
+
+def test_an_event_about_a_known_database_reads_only_its_state(shell, lab, ledger, recorder, monkeypatch):
+    an_empty_database(shell, lab, recorder)
+    monkeypatch.setattr(ledger, "states", lambda: pytest.fail("it reads the whole ledger"))
+    evaluate_event(shell, lab)
 
 
 def swap_names(lab):

@@ -19,10 +19,10 @@ def alerts_of_kind(alerts, kind, volume_id):
     return [alert for alert in alerts if (alert["kind"], alert["volume"]["volume_id"]) == (kind, volume_id)]
 
 
-def run_ticks(functions, *minutes):
+def run_ticks(functions, *pauses_min):
     """Ticks, each this many minutes after the one before, and what they request."""
-    for number in minutes:
-        functions.tick(number)
+    for pause_min in pauses_min:
+        functions.tick(pause_min)
         functions.run_flip_requests()
 
 

@@ -25,7 +25,7 @@ def open_page(browser, path, reported, *, fragment=""):
 
 
 def show_page(browser, path, *, fragment=""):
-    """Load it again if it is the one that is shown."""
+    """Open the page, also if it is shown already."""
     browser.get("about:blank")
     browser.get(path.as_uri() + fragment)
     return browser

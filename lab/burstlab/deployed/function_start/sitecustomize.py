@@ -1,8 +1,8 @@
 """Lets a function of the local AWS start with the bytecode of an earlier start.
 
-The local AWS unpacks a function's code and layer again for each cold start, so Python would compile all that
-it imports each time: most of what a start takes. Here bytecode belongs to what a file is called within its
-archive and to what it says, in place of where and when it was unpacked.
+At each cold start, the local AWS has a function's code and layer in a new folder. Python would compile all
+that it imports each time: most of what a start takes. Here bytecode belongs to what a file is called within
+its archive and to what it says, in place of where and when it was unpacked.
 """
 
 import importlib

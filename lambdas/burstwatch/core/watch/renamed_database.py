@@ -55,12 +55,10 @@ def plan_moves(
     current, changes = dict(states), list[Change]()
     owners = {resource_id: lasting_id for lasting_id, resource_id in names.items()}
 
-    def apply(*new_changes: Change) -> None:
-        for change in new_changes:
-            changes.append(change)
-            current.pop(change.volume_id, None)
-            if change.state is not None:
-                current[change.volume_id] = change.state
+    def apply(change: Change) -> None:
+        nonlocal current
+        changes.append(change)
+        current = apply_changes(current, [change])
 
     while moves := _pending_moves(current, names):
         free = [move for move in moves if _is_free(current.get(move.destination), move.state)]
@@ -79,6 +77,16 @@ def plan_moves(
         is_other = owner is not None and move.state.volume_id not in awaited
         apply(_remove(move, context, successor=owner if is_other else None))
     return changes
+
+
+def apply_changes(states: Mapping[str, ResourceState], changes: Iterable[Change]) -> dict[str, ResourceState]:
+    """What is remembered after these changes."""
+    current = dict(states)
+    for change in changes:
+        current.pop(change.volume_id, None)
+        if change.state is not None:
+            current[change.volume_id] = change.state
+    return current
 
 
 def with_resource_id(subject: str, resource_id: str) -> str:
