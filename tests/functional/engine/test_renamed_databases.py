@@ -193,12 +193,11 @@ def evaluate_event(shell, lab):
     evaluate_databases(shell, {"db:orders"}, now_s=lab.fleet.now_s())
 
 
-LOOKS = {"tick": lambda shell, lab: watch_for(shell, lab, 3), "event": evaluate_event}
+def tick_once(shell, lab):
+    tick(shell, lab, minutes=1)
 
 
-@pytest.fixture(params=LOOKS)
-def look(request):
-    return LOOKS[request.param]
+both_looks = pytest.mark.parametrize("look", [tick_once, evaluate_event])
 
 
 def change_lookup(patch, change):
@@ -221,6 +220,7 @@ def without_reading(hidden_id):
     return look_up
 
 
+@both_looks
 def test_a_switchover_before_the_next_sweep_moves_both_alerts(shell, lab, ledger, recorder, look):
     two_databases_with_open_alerts(shell, lab, recorder)
     switch_over(lab)
@@ -229,6 +229,7 @@ def test_a_switchover_before_the_next_sweep_moves_both_alerts(shell, lab, ledger
     assert open_levels(ledger) == AFTER_SWITCHOVER
 
 
+@both_looks
 def test_both_alerts_wait_while_rds_does_not_show_who_had_the_name(
     shell, lab, ledger, recorder, look, monkeypatch
 ):
@@ -257,6 +258,7 @@ def test_a_hold_waits_with_the_state_of_its_database(shell, lab, ledger, recorde
     assert [hold.volume_id for hold in ledger.holds(lab.fleet.now_s())] == ["db:orders"]
 
 
+@both_looks
 def test_one_answer_without_a_database_does_not_end_its_alert(
     shell, lab, ledger, recorder, look, monkeypatch
 ):
@@ -265,7 +267,7 @@ def test_one_answer_without_a_database_does_not_end_its_alert(
     switch_over(lab)
     with monkeypatch.context() as patch:
         change_lookup(patch, lambda ids, find: find(ids - {former_id}))
-        tick(shell, lab, minutes=1) if look is LOOKS["tick"] else look(shell, lab)
+        look(shell, lab)
     watch_for(shell, lab, 14)
     assert alerted(recorder) == []
     assert open_levels(ledger) == AFTER_SWITCHOVER
