@@ -71,7 +71,8 @@ def follow_renames(
         renamed_by_s = _read_renamed_by_s(watch_pass, [*resources, *other_databases], names)
         changes = plan_moves(states, names, watch_pass.context, renamed_by_s=renamed_by_s)
         # A state that waits keeps its hold: its new name has that of another database.
-        moved = [s for s in renamed if s not in find_renamed(apply_changes(states, changes), names)]
+        waiting = find_renamed(apply_changes(states, changes), names)
+        moved = [subject for subject in renamed if subject not in waiting]
         _move_holds(watch_pass, {resource_id_in(s): names[states[s].lasting_id or ""] for s in moved})
         for change in changes:
             if not _apply(watch_pass, change):
