@@ -67,16 +67,7 @@ def follow_renames(
     for subject, lasting_id in strayed.items():
         if lasting_id not in names and lasting_id not in unread_ids:
             _end_if_replaced(watch_pass, subject, names)
-    if renamed := find_renamed(states, names):
-        renamed_by_s = _read_renamed_by_s(watch_pass, [*resources, *other_databases], names)
-        changes = plan_moves(states, names, watch_pass.context, renamed_by_s=renamed_by_s)
-        # A state that waits keeps its hold: its new name has that of another database.
-        waiting = find_renamed(apply_changes(states, changes), names)
-        moved = [subject for subject in renamed if subject not in waiting]
-        _move_holds(watch_pass, {resource_id_in(s): names[states[s].lasting_id or ""] for s in moved})
-        for change in changes:
-            if not _apply(watch_pass, change):
-                break
+    _move_states(watch_pass, names, [*resources, *other_databases])
     owned = set(names.values())
     return FollowedRenames(
         databases=other_databases,
@@ -86,6 +77,25 @@ def follow_renames(
             if lasting_id in unread_ids or lasting_id in names or resource_id_in(subject) in owned
         },
     )
+
+
+def _move_states(
+    watch_pass: WatchPass, names: Mapping[str, str], resources: Sequence[AdvisedResource]
+) -> None:
+    """Move states, and the holds with them, as far as nothing that is not known now is in the way."""
+    states = watch_pass.states
+    renamed = find_renamed(states, names)
+    if not renamed:
+        return
+    renamed_by_s = _read_renamed_by_s(watch_pass, resources, names)
+    changes = plan_moves(states, names, watch_pass.context, renamed_by_s=renamed_by_s)
+    # A state that waits keeps its hold: its new name has that of another database.
+    waiting = find_renamed(apply_changes(states, changes), names)
+    moved = [subject for subject in renamed if subject not in waiting]
+    _move_holds(watch_pass, {resource_id_in(s): names[states[s].lasting_id or ""] for s in moved})
+    for change in changes:
+        if not _apply(watch_pass, change):
+            break
 
 
 def _strayed(
